@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace penstock {
+
+class Checkpoint;
+
+struct EncodeOptions {
+  bool add_special_tokens = true;    // the post-processor's BOS/EOS
+  bool parse_special_tokens = true;  // text that spells a special token becomes that token
+};
+
+// Text to tokens and back. Immutable, safe to share. Takes any bytes and never throws: input that
+// is not UTF-8 is read as U+FFFD where the model works on characters, as bytes where it works on
+// bytes.
+class Tokenizer {
+ public:
+  // From tokenizer.json beside a Hugging Face checkpoint, or from GGUF metadata.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const Checkpoint& checkpoint);
+  // From the text of a tokenizer.json.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(absl::string_view json);
+  virtual ~Tokenizer() = default;
+
+  virtual std::vector<int32_t> Encode(absl::string_view text,
+                                      const EncodeOptions& options) const = 0;
+  // The bytes of a whole sequence: equal to the concatenation of a ByteStream's pieces.
+  virtual std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const = 0;
+  // The bytes one token stands for, possibly part of a character. `first`: it opens the text (some
+  // decoders strip a leading space there). Empty for ids the vocabulary lacks.
+  virtual std::string Bytes(int32_t id, bool first) const = 0;
+  virtual bool IsSpecial(int32_t id) const = 0;
+  virtual int32_t vocab_size() const = 0;  // largest id + 1, added tokens included
+};
+
+}  // namespace penstock

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shard/comm/communicator.h"
+
+namespace penstock {
+
+struct LocalCommOptions {
+  std::chrono::milliseconds timeout{30000};  // bound of every wait
+  // Largest matrix in elements; buffers for it are taken at creation.
+  int64_t max_elements = 0;
+  int send_depth = 2;  // matrices a sender may be ahead of its receiver
+};
+
+// A group of ranks that are threads of this process. The result has one communicator per rank; each
+// may outlive the others. Reset() after an abort is done by making a new group.
+std::vector<std::unique_ptr<Communicator>> MakeLocalGroup(const std::string& name, int size,
+                                                          const LocalCommOptions& options);
+
+}  // namespace penstock

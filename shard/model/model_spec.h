@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "shard/base/dtype.h"
+
+namespace penstock {
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn, kDynamic };
+
+// Rotary position embedding, as numbers. Formulas: RoFormer (Su et al. 2021); linear (Chen et al.
+// 2023); NTK-aware dynamic; YaRN (Peng et al. 2023); Llama 3.1.
+struct RopeSpec {
+  float theta = 10000.0f;
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0f;
+  int32_t original_context = 0;
+  float low_freq_factor = 1.0f, high_freq_factor = 4.0f;  // llama3
+  float beta_fast = 32.0f, beta_slow = 1.0f;              // yarn
+  float attention_factor = 0.0f;                          // yarn; 0: 0.1 ln(factor) + 1
+  float mscale = 0.0f, mscale_all_dim = 0.0f;             // yarn, DeepSeek style; 0: unset
+  bool truncate = true;                                   // yarn
+};
+
+// A decoder-only transformer, as numbers. What differs between architectures is a field here when
+// it can be, and a Model subclass only when it cannot.
+struct ModelSpec {
+  std::string architecture;  // "llama", "mistral", "qwen2", "qwen3"
+  int32_t layers = 0;
+  int32_t hidden = 0;        // width of the residual stream
+  int32_t intermediate = 0;  // width inside the MLP
+  int32_t heads = 0;
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t vocab = 0;
+  int32_t max_context = 0;  // positions the model was made for
+  float norm_eps = 1e-5f;
+  RopeSpec rope;
+  std::vector<int32_t> windows;  // [layers] sliding window, 0 none
+  bool qkv_bias = false;
+  bool attention_out_bias = false;
+  bool mlp_bias = false;
+  bool qk_norm = false;              // RMSNorm over each head of q and k, before rotary
+  bool tied_embeddings = false;      // the output head is the embedding table
+  DType stored_dtype = DType::kF16;  // what the checkpoint is mostly stored in (quantized: f16)
+  std::vector<int32_t> eos_tokens;
+  int32_t bos_token = -1;
+
+  int32_t group() const { return heads / kv_heads; }
+};
+
+// From a Hugging Face config (older and newer spellings). InvalidArgument names the key and, for an
+// unknown architecture, lists those that are known.
+absl::StatusOr<ModelSpec> ParseModelSpec(const nlohmann::json& config);
+
+}  // namespace penstock
