@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/time/time.h"
 #include "scheduler/observer.h"
 #include "scheduler/request.h"
+#include "scheduler/sequence_runner.h"
 #include "scheduler/token_stream.h"
 #include "shard/api/executor.h"
 #include "shard/base/mutex.h"
@@ -17,34 +17,64 @@
 namespace penstock {
 
 struct SchedulerOptions {
-  int32_t max_queued = 1024;    // waiting sequences; beyond it Submit() refuses
+  int32_t max_queued = 1024;    // sequences beyond those that can start; then Submit() refuses
   int32_t max_sequences = 0;    // running at once; 0: what the executor allows
   int32_t max_step_tokens = 0;  // 0: what the executor allows
-  int32_t prefill_chunk = 256;  // most prompt tokens of one sequence in a step
+  int32_t prefill_chunk = 256;  // prompt tokens of one sequence in a step; and of all of them
+                                // together while others decode, which bounds their pause
+  absl::Duration recovery_timeout = absl::Seconds(60);  // for restarting a failed executor
 };
 
-// Continuous batching: one thread that repeats admit, plan, launch, wait, commit. Fills the executor
-// first (up to its stages + 1 steps in flight), then waits for the oldest step. A failed step fails the
-// executor, not the requests: it is restarted and every sequence recomputed, streams go on.
+// Continuous batching: one thread that repeats admit, plan, launch, wait, commit. Fills the
+// executor first (up to its stages + 1 steps in flight), then waits for the oldest step. A failed
+// step fails the executor, not the requests: it is restarted and every sequence recomputed, streams
+// go on. A request in whose company steps fail again and again ends with Internal; all end with
+// Unavailable when the executor cannot be restarted within the recovery timeout.
 class Scheduler {
  public:
   // Borrows `executor` and `observer`, which must outlive it.
   Scheduler(const SchedulerOptions& options, Executor& executor, SchedulerObserver& observer);
-  ~Scheduler();
+  ~Scheduler();  // Stop(absl::InfinitePast())
 
-  // Thread-safe, never blocks. ResourceExhausted when the queue is full, InvalidArgument when the request
-  // could never fit, Unavailable when stopping or lost.
-  absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream);
+  // Thread-safe, never blocks. InvalidArgument when the request could never run, ResourceExhausted
+  // when the queue is full, Unavailable when stopping or lost. After OK, `stream` is closed exactly
+  // once; a request whose `generated` is complete already ends without another token.
+  absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
-  void Start();  // begins the thread
+  void Start() ABSL_LOCKS_EXCLUDED(mutex_);  // begins the thread; once
   // Refuses new work, lets what was submitted finish until `deadline`, then closes the rest with
-  // Cancelled, and joins the thread. Idempotent.
-  void Stop(absl::Time deadline);
+  // Cancelled (aborting an executor that is stuck), and joins the thread; works on the caller's
+  // thread when there is none. Thread-safe, idempotent; the earliest deadline counts.
+  void Stop(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // One turn of the loop: what the thread repeats and tests call directly. False: nothing to do.
-  bool Step();
+  // One turn of the loop: what the thread repeats and tests call directly. False: nothing to do
+  // now.
+  bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  SchedulerState state() const;  // thread-safe snapshot
+  SchedulerState state() const ABSL_LOCKS_EXCLUDED(mutex_);  // thread-safe snapshot
+
+ private:
+  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AwaitWork() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool TakeSubmitted() ABSL_LOCKS_EXCLUDED(mutex_);
+  void PublishState() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AwaitLoopEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CheckCapacity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const SchedulerOptions options_;  // zeros replaced
+  Executor& executor_;
+  SchedulerObserver& observer_;
+  SequenceRunner runner_;  // the scheduler thread's
+
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Sequence>> submitted_ ABSL_GUARDED_BY(mutex_);
+  SchedulerState state_ ABSL_GUARDED_BY(mutex_);  // without submitted_
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time stop_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  bool looping_ ABSL_GUARDED_BY(mutex_) = false;  // some thread is in Loop(), or will be
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

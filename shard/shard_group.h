@@ -23,7 +23,7 @@ struct ShardGroupOptions {
 
 // Bytes read per rank while loading; show it from another thread.
 struct LoadProgress {
-  explicit LoadProgress(int ranks) : ranks(static_cast<size_t>(ranks)) {}
+  explicit LoadProgress(int count) : ranks(static_cast<size_t>(count)) {}
   std::vector<ReadProgress> ranks;
 };
 

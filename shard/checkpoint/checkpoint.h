@@ -44,15 +44,18 @@ class Checkpoint {
   virtual const std::string& path() const = 0;
   // config.json, or its equivalent made from GGUF metadata.
   virtual const nlohmann::json& config() const = 0;
-  // GGUF metadata by its own keys ("tokenizer.ggml.tokens", ...); null for a folder.
+  // GGUF metadata by its own keys ("tokenizer.ggml.tokens", ...); null for a folder. Its strings
+  // may be any bytes, of which dump() throws unless told to replace them.
   virtual const nlohmann::json& metadata() const = 0;
   virtual std::vector<TensorInfo> Tensors() const = 0;
 
   virtual absl::StatusOr<TensorInfo> Find(absl::string_view name) const = 0;  // NotFound
 
-  // Reads the window `rows` x `cols` of a matrix (a vector counts as one row), converted to `dtype`
-  // (f32, f16, bf16), packed row-major into `out`. Reads no more of the file than the window's rows
-  // (whole rows where columns are split and that is faster).
+  // Reads the window `rows` x `cols` of a matrix (a vector counts as one row, more dimensions than
+  // two fold into the rows), converted to `dtype` (f32, f16, bf16), packed row-major into `out`.
+  // Reads no more of the file than the window's rows (whole rows where columns are split and that
+  // is faster). NotFound; OutOfRange for a window beyond the tensor; Unimplemented for a stored
+  // type that cannot be converted.
   virtual absl::Status Read(absl::string_view name, Range rows, Range cols, DType dtype, void* out,
                             ReadProgress* progress) const = 0;
 };

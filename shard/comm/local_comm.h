@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,11 +15,15 @@ struct LocalCommOptions {
   // Largest matrix in elements; buffers for it are taken at creation.
   int64_t max_elements = 0;
   int send_depth = 2;  // matrices a sender may be ahead of its receiver
+  bool spin = true;    // before parking; for groups whose ranks each have a core
 };
 
 // A group of ranks that are threads of this process. The result has one communicator per rank; each
-// may outlive the others. Reset() after an abort is done by making a new group.
+// may outlive the others. After an abort a new group is made.
 std::vector<std::unique_ptr<Communicator>> MakeLocalGroup(const std::string& name, int size,
                                                           const LocalCommOptions& options);
+
+// Bytes that such a group takes for its buffers, all ranks together.
+int64_t LocalGroupBytes(int size, const LocalCommOptions& options);
 
 }  // namespace penstock

@@ -29,7 +29,8 @@ class Model {
   virtual void Embed(ForwardContext& ctx, Matrix x) const = 0;
   // `index` counts this rank's layers from 0.
   virtual void Layer(ForwardContext& ctx, int index, KvCache& cache, Matrix x) const = 0;
-  // logits is [samples, tensor * vocab_part]: the rows ctx.batch.sample_rows of x, columns in id order.
+  // logits is [samples, tensor * vocab_part]: the rows ctx.batch.sample_rows of x, columns in id
+  // order.
   virtual void Logits(ForwardContext& ctx, Matrix x, Matrix logits) const = 0;
 
   virtual int layers() const = 0;  // on this rank
@@ -47,7 +48,8 @@ ModelFootprint MeasureModel(const ModelSpec& spec, const ShardPlan& plan, int ra
                             int32_t max_context, int64_t step_tokens, int64_t samples,
                             const Backend& backend);
 
-// Loads rank `rank`'s part. `max_context` fixes the rotary tables (and the base of dynamic scaling).
+// Loads rank `rank`'s part. `max_context` fixes the rotary tables (and the base of dynamic
+// scaling).
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(const ModelSpec& spec, const ShardPlan& plan,
                                                  int rank, DType dtype, int32_t max_context,
                                                  const Checkpoint& checkpoint, Backend& backend,

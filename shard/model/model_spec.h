@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn, kDynamic };
+enum class RopeScaling : uint8_t { kNone, kLinear, kLlama3, kYarn, kDynamic, kFactors };
 
 // Rotary position embedding, as numbers. Formulas: RoFormer (Su et al. 2021); linear (Chen et al.
 // 2023); NTK-aware dynamic; YaRN (Peng et al. 2023); Llama 3.1.
@@ -18,12 +18,13 @@ struct RopeSpec {
   float theta = 10000.0f;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0f;
-  int32_t original_context = 0;
+  int32_t original_context = 0;  // positions before scaling; 0 when the kind has no use for it
   float low_freq_factor = 1.0f, high_freq_factor = 4.0f;  // llama3
   float beta_fast = 32.0f, beta_slow = 1.0f;              // yarn
   float attention_factor = 0.0f;                          // yarn; 0: 0.1 ln(factor) + 1
   float mscale = 0.0f, mscale_all_dim = 0.0f;             // yarn, DeepSeek style; 0: unset
   bool truncate = true;                                   // yarn
+  std::vector<float> factors;  // factors: [head_dim / 2], each frequency's divisor
 };
 
 // A decoder-only transformer, as numbers. What differs between architectures is a field here when
@@ -37,7 +38,9 @@ struct ModelSpec {
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
   int32_t vocab = 0;
-  int32_t max_context = 0;  // positions the model was made for
+  // Positions the model was made for, scaling included where the configuration says so (yarn and
+  // linear with an original length). Dynamic scaling starts beyond it, up to factor times as many.
+  int32_t max_context = 0;
   float norm_eps = 1e-5f;
   RopeSpec rope;
   std::vector<int32_t> windows;  // [layers] sliding window, 0 none

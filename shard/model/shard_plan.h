@@ -15,13 +15,14 @@ struct ShardPlanOptions {
   int tensor = 1;
   int pipeline = 1;
   DType dtype = DType::kF16;  // of the weights; decides the bytes that balance the stages
-  // Layers of each stage, first to last; empty: balanced by bytes and time, the embedding and the LM
-  // head counted.
+  // Layers of each stage, first to last; empty: balanced by bytes and time, the embedding and the
+  // LM head counted.
   std::vector<int> layers;
 };
 
-// How a model is cut: `tensor` ranks share each layer, `pipeline` stages share the list of layers. Rank
-// r is tensor rank r % tensor of stage r / tensor. Pure arithmetic, so every rank computes the same plan.
+// How a model is cut: `tensor` ranks share each layer, `pipeline` stages share the list of layers.
+// Rank r is tensor rank r % tensor of stage r / tensor. Pure arithmetic, so every rank computes the
+// same plan.
 class ShardPlan {
  public:
   // InvalidArgument for a degree that cannot work, naming the ones that can.
@@ -37,14 +38,16 @@ class ShardPlan {
   int driver() const { return (pipeline_ - 1) * tensor_; }  // the rank that samples
 
   Range Layers(int stage) const { return layers_[static_cast<size_t>(stage)]; }
-  // By tensor rank. Together they cover everything without overlap, except KV heads: a rank holds those
-  // that its query heads need, so neighbours may hold the same one.
+  // By tensor rank, earlier ranks the larger parts. Together they cover everything without overlap,
+  // except KV heads: a rank holds those that its query heads need, so neighbours may hold the same
+  // one.
   Range Heads(int tensor_rank) const { return heads_[static_cast<size_t>(tensor_rank)]; }
   Range KvHeads(int tensor_rank) const { return kv_heads_[static_cast<size_t>(tensor_rank)]; }
   Range Intermediate(int tensor_rank) const {
     return intermediate_[static_cast<size_t>(tensor_rank)];
   }
-  // Vocabulary rows. All but the last have the same size, `vocab_part()`.
+  // Vocabulary rows. All but the last have the same size, `vocab_part()`, a multiple of 32 unless
+  // the vocabulary is too small; the last has at least one.
   Range Vocab(int tensor_rank) const { return vocab_[static_cast<size_t>(tensor_rank)]; }
   int64_t vocab_part() const { return vocab_part_; }
 

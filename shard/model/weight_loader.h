@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,15 +15,16 @@
 
 namespace penstock {
 
-// Reads one rank's part of a checkpoint into packed weights. What to read is said as ranges; nothing
-// else of the file is touched. Every error names the tensor and what was expected of it.
+// Reads one rank's part of a checkpoint into packed weights. What to read is said as ranges;
+// nothing else of the file is touched. Every error names the tensor and what was expected of it.
 class WeightLoader {
  public:
   // Borrows all three. Weights are packed in `dtype`; vectors (norms, biases) stay f32.
   WeightLoader(const Checkpoint& checkpoint, Backend& backend, DType dtype, ReadProgress* progress)
       : checkpoint_(checkpoint), backend_(backend), dtype_(dtype), progress_(progress) {}
 
-  WeightLoader Under(absl::string_view prefix) const;  // names get "prefix."
+  // Names get "prefix." before what they have already.
+  WeightLoader Under(absl::string_view prefix) const;
 
   struct Part {
     absl::string_view name;
@@ -34,15 +37,22 @@ class WeightLoader {
   // All rows, columns `mine` of a [rows, cols] tensor.
   absl::StatusOr<std::unique_ptr<Weight>> SplitCols(absl::string_view name, int64_t rows,
                                                     int64_t cols, Range mine) const;
-  // Vectors: the parts' elements, one behind the other, as [1, n] f32.
+  // Vectors: the parts' elements ([rows] each), one behind the other, as [1, n] f32.
   absl::StatusOr<OwnedMatrix> Vector(std::initializer_list<Part> parts) const;
 
  private:
+  std::string Name(absl::string_view name) const;  // in full
+  absl::Status CheckShape(absl::string_view name, std::initializer_list<int64_t> expected) const;
+
   const Checkpoint& checkpoint_;
   Backend& backend_;
   DType dtype_;
   ReadProgress* progress_;
   std::string prefix_;
 };
+
+// A [rows, cols] f32 matrix on the backend with these values; the span may die after the call.
+absl::StatusOr<OwnedMatrix> UploadFloats(std::span<const float> values, int64_t rows, int64_t cols,
+                                         Backend& backend);
 
 }  // namespace penstock

@@ -15,9 +15,14 @@ struct CpuOptions {
   // instruction set. bf16: activations are rounded to bf16 and multiplied with AVX512-BF16 (bf16
   // weights only).
   std::string compute = "auto";
+  // How long idle compute threads look out for the next operation before they sleep. Taken as 0
+  // when there are more threads than processors, where a spinning thread would hold up the others.
+  int spin_us = 30;
 };
 
-// InvalidArgument names an unknown or unsupported instruction set and the ones this CPU has.
+// A backend whose memory is the host's. Operations are done when a call returns; Sync() only
+// reports. InvalidArgument names an unknown or unsupported instruction set (and the ones this CPU
+// has) or compute mode.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuOptions& options);
 
 }  // namespace penstock

@@ -1,0 +1,135 @@
+// `penstock serve`: the composition root. What is declared first lives longest; read from the top it
+// is the architecture from the files on disk to the open door.
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "cli/command.h"
+#include "cli/load_reporter.h"
+#include "cli/serve_options.h"
+#include "cli/stop_signals.h"
+#include "shard/base/status_macros.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kTextThreads = 2;
+
+// Shows the executor's stages in the metrics for as long as both live.
+class StageWatch {
+ public:
+  StageWatch(Metrics& metrics, const Executor& executor) : metrics_(metrics) {
+    metrics_.WatchStages(&executor);
+  }
+  ~StageWatch() { metrics_.WatchStages(nullptr); }
+
+ private:
+  Metrics& metrics_;
+};
+
+void StartLog(const std::string& level) {
+  auto log = spdlog::stderr_color_mt("penstock");
+  log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
+  log->set_level(spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(log));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> LoadExecutor(const ServingPlan& plan,
+                                                       const ServeOptions& options) {
+  ShardGroupOptions group;
+  group.memory = plan.memory;
+  group.step_timeout = absl::ToChronoMilliseconds(options.step_timeout);
+  group.cpu = options.model.cpu;
+  LoadProgress progress(plan.shards.ranks());
+  const LoadReporter reporter(progress);
+  return LoadShardGroup(*plan.checkpoint, plan.spec, plan.shards, group, &progress);
+}
+
+SchedulerOptions FitTo(const ExecutorInfo& info, SchedulerOptions options) {
+  options.max_sequences = info.max_sequences;
+  options.max_step_tokens = info.max_step_tokens;
+  return options;
+}
+
+absl::Status Serve(const ServeOptions& options) {
+  const absl::Time begin = absl::Now();
+  BlockStopSignals();
+  StartLog(options.log_level);
+
+  ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(options.model));
+  std::fputs(FormatPlan(plan).c_str(), stderr);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(*plan.checkpoint));
+
+  MetricsOptions metrics_options = options.metrics;
+  metrics_options.model = plan.model_name;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Metrics> metrics, Metrics::Create(metrics_options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<InferenceServer> server,
+                   InferenceServer::Start(options.server, *metrics));
+  std::atomic<bool> loading{true};
+  const StopSignals signals([&loading, &server] {
+    if (loading.load()) std::_Exit(1);  // nothing is at stake yet, and loading cannot be interrupted
+    spdlog::info("stop requested");
+    server->RequestStop();
+  });
+
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, LoadExecutor(plan, options));
+  const StageWatch stage_watch(*metrics, *executor);
+  TaskPool text_pool(kTextThreads);
+  Scheduler scheduler(FitTo(executor->info(), options.scheduler), *executor, *metrics);
+  const ServingContext context{
+      {plan.model_name, *tokenizer, executor->info(), plan.spec.eos_tokens}, scheduler, text_pool};
+  scheduler.Start();
+  loading.store(false);
+  RETURN_IF_ERROR(server->Open(context));
+  std::fprintf(stderr, "serving %s on %s (ready in %.2f s)\n", plan.model_name.c_str(),
+               server->address().c_str(), absl::ToDoubleSeconds(absl::Now() - begin));
+
+  server->AwaitStop();
+  spdlog::info("draining: running calls get {} s", absl::ToDoubleSeconds(options.server.grace));
+  const bool all_finished = server->Drain();
+  scheduler.Stop(absl::Now());
+  spdlog::info(all_finished ? "drained" : "stopped with calls unfinished");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command MakeServeCommand(CLI::App& program) {
+  struct State {
+    ServeOptions options;
+    SettingTable table;
+    std::string config;
+    bool check_config = false;
+  };
+  auto state = std::make_shared<State>();
+  CLI::App* app = program.add_subcommand("serve", "Serve a model over gRPC");
+  app->add_option("--config", state->config, "YAML file of the settings below; flags win");
+  app->add_flag("--check-config", state->check_config,
+                "Print the effective configuration and the memory plan, and exit");
+  DeclareSettings(&state->options, &state->table);
+  state->table.DeclareFlags(*app);
+
+  const auto prepare = [state]() -> absl::Status {
+    if (!state->config.empty()) RETURN_IF_ERROR(state->table.LoadYaml(state->config));
+    RETURN_IF_ERROR(state->table.ApplyFlags());
+    return state->options.Complete();
+  };
+  const auto run = [state]() -> absl::StatusOr<int> {
+    if (!state->check_config) {
+      RETURN_IF_ERROR(Serve(state->options));
+      return 0;
+    }
+    std::fputs(state->table.ToYaml().c_str(), stdout);
+    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(state->options.model));
+    std::fputs(FormatPlan(plan).c_str(), stdout);
+    return 0;
+  };
+  return {app, prepare, run};
+}
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+#include "cli/serve_options.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace penstock {
+namespace {
+
+constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+
+void DeclareModel(ModelOptions* model, SettingTable* table) {
+  table->Add("model", "Hugging Face folder or GGUF file", &model->path);
+  table->Add("served-model-name", "Name clients may ask for; empty: from the path",
+             &model->served_name);
+  table->AddBounded("tensor", "Ranks that share each layer", 1, 1024, &model->tensor);
+  table->AddBounded("pipeline", "Stages that share the list of layers", 1, 1024, &model->pipeline);
+  table->Add("layers", "Layers of each stage, comma-separated; empty: balanced", &model->layers);
+  table->AddChoice("dtype", "Of the weights; auto: as stored", {"auto", "f32", "f16", "bf16"},
+                   &model->dtype);
+  table->AddChoice("kv-dtype", "Of the KV cache; auto: as the weights",
+                   {"auto", "f32", "f16", "bf16"}, &model->kv_dtype);
+  table->AddBounded("max-context", "Tokens of one sequence, prompt and output; 0: the model's", 0,
+                    kMost, &model->max_context);
+  table->AddBounded("max-sequences", "Sequences in one step", 1, 1 << 16, &model->max_sequences);
+  table->AddBounded("max-step-tokens", "Tokens in one step", 1, 1 << 20, &model->max_step_tokens);
+  table->AddBounded("kv-tokens", "Tokens of the whole KV cache; 0: from the memory available", 0,
+                    kMost, &model->kv_tokens);
+  table->AddBounded("threads", "Compute threads of each rank; 0: CPUs divided by ranks", 0, 4096,
+                    &model->cpu.threads);
+  table->Add("isa", "Instruction set: auto, scalar, avx2, avx512, avx512bf16", &model->cpu.isa);
+  table->AddChoice("compute", "Products: fp32 is bit-identical everywhere",
+                   {"auto", "fp32", "bf16"}, &model->cpu.compute);
+}
+
+void DeclareServing(ServeOptions* options, SettingTable* table) {
+  table->AddBounded("prefill-chunk", "Most prompt tokens of one sequence in a step", 1, 1 << 20,
+                    &options->scheduler.prefill_chunk);
+  table->AddBounded("max-queue", "Waiting sequences; beyond it calls get RESOURCE_EXHAUSTED", 0,
+                    1 << 24, &options->scheduler.max_queued);
+  table->Add("listen", "Address of the gRPC server; port 0 picks a free one",
+             &options->server.listen);
+  table->AddBounded("max-receive-mib", "Largest request that gRPC accepts, in MiB", 1, 2047,
+                    &options->server.max_receive_mib);
+  table->Add("metrics", "Address of Prometheus metrics, or off", &options->metrics.listen);
+  table->Add("step-timeout", "Seconds a step may take before its ranks are restarted",
+             &options->step_timeout);
+  table->Add("health-stall", "Seconds without a finished step before health is NOT_SERVING",
+             &options->server.health_stall);
+  table->Add("grace", "Seconds running calls get to finish on SIGTERM", &options->server.grace);
+  table->AddChoice("log-level", "Of the server's log on stderr",
+                   {"debug", "info", "warn", "error", "off"}, &options->log_level);
+}
+
+}  // namespace
+
+void DeclareSettings(ServeOptions* options, SettingTable* table) {
+  DeclareModel(&options->model, table);
+  DeclareServing(options, table);
+}
+
+absl::Status ServeOptions::Complete() {
+  if (model.path.empty()) return absl::InvalidArgumentError("--model is missing");
+  // A step that is slow but within its own bound is no stall.
+  server.health_stall = std::max(server.health_stall, step_timeout + absl::Seconds(10));
+  return absl::OkStatus();
+}
+
+}  // namespace penstock

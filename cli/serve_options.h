@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "cli/setting_table.h"
+#include "server/metrics.h"
+#include "server/server.h"
+#include "server/serving_plan.h"
+
+namespace penstock {
+
+// Everything `serve` and `plan` can be told: the options of the parts, side by side.
+struct ServeOptions {
+  ModelOptions model;
+  SchedulerOptions scheduler;
+  ServerOptions server;
+  MetricsOptions metrics;
+  absl::Duration step_timeout = absl::Seconds(60);
+  std::string log_level = "info";
+
+  // Fills what follows from other options and checks what must agree.
+  absl::Status Complete();
+};
+
+// Declares each option once, for flags and file alike.
+void DeclareSettings(ServeOptions* options, SettingTable* table);
+
+}  // namespace penstock

@@ -1,0 +1,63 @@
+// What SequenceRunner does when a step fails: the executor has failed, not the requests.
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "scheduler/sequence_runner.h"
+
+namespace penstock {
+
+void SequenceRunner::Fail(const absl::Status& status) {
+  executor_.Abort(status);
+  BlameSequencesInFlight(status);
+  ForgetSteps();
+  recovery_.emplace(status, absl::Now(), limits_.recovery_timeout);
+}
+
+// Steps fail together, so whoever is named by any step in flight may be the cause.
+void SequenceRunner::BlameSequencesInFlight(const absl::Status& status) {
+  std::vector<Sequence*> causes;
+  for (const auto& sequence : table_.running())
+    if (sequence->in_flight > 0 && ++sequence->failures >= kMaxFailures)
+      causes.push_back(sequence.get());
+  for (Sequence* sequence : causes)
+    CloseRunning(*sequence, FinishReason::kNone,
+                 absl::InternalError(absl::StrCat("its steps failed ", kMaxFailures,
+                                                  " times in a row: ", status.message())));
+}
+
+void SequenceRunner::ForgetSteps() {
+  steps_.clear();
+  sampling_steps_ = 0;
+  table_.ForgetSteps();
+}
+
+bool SequenceRunner::TryRestart() {
+  if (absl::Now() < recovery_->next_attempt()) return false;
+  const absl::Status status = executor_.Restart();
+  if (status.ok()) {
+    recovery_.reset();
+    next_step_ = 0;
+    last_progress_ = absl::Now();
+  } else if (!recovery_->OnFailedAttempt(absl::Now())) {
+    lost_ = absl::UnavailableError(
+        absl::StrCat("the executor failed: ", recovery_->cause().message(),
+                     "; and could not be restarted within ",
+                     absl::FormatDuration(limits_.recovery_timeout), ": ", status.message()));
+    CloseAll(lost_);
+  }
+  return true;
+}
+
+void SequenceRunner::CloseAll(const absl::Status& status) {
+  if (has_steps()) executor_.Abort(status);
+  while (!table_.running().empty())
+    CloseRunning(*table_.running().back(), FinishReason::kNone, status);
+  while (!table_.waiting().empty()) Close(*table_.TakeWaiting(0), FinishReason::kNone, status);
+  ForgetSteps();
+  if (!lost_.ok()) recovery_.reset();  // no further attempt
+}
+
+}  // namespace penstock

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "scheduler/observer.h"
+#include "scheduler/restart_backoff.h"
+#include "scheduler/sequence.h"
+#include "scheduler/sequence_table.h"
+#include "scheduler/step_planner.h"
+#include "shard/api/executor.h"
+
+namespace penstock {
+
+// Runs sequences on an executor: plan, launch, wait, commit, and recover when a step fails. The
+// part of the scheduler that belongs to its one thread; nothing here is thread-safe.
+class SequenceRunner {
+ public:
+  // A sequence that is in this many failed steps, the last of them alone, without a committed token
+  // in between, is what makes steps fail.
+  static constexpr int32_t kMaxFailures = StepPlanner::kSuspectFailures + 1;
+
+  struct Limits {
+    int32_t max_sequences = 0;
+    int32_t max_step_tokens = 0;
+    int32_t prefill_chunk = 0;
+    absl::Duration recovery_timeout;
+  };
+
+  // Borrows `executor` and `observer`.
+  SequenceRunner(const Limits& limits, Executor& executor, SchedulerObserver& observer);
+
+  // Younger than all before. Closed at once when it is complete already or the executor is lost.
+  void Accept(std::unique_ptr<Sequence> sequence);
+
+  // Drops what was cancelled, tries a restart that is due, launches what fits in flight. False:
+  // there was nothing to do.
+  bool Prepare();
+  // Waits for the oldest step and commits it; a failure begins the recovery. Needs a step in
+  // flight.
+  void FinishOldestStep();
+
+  // Ends every stream with `status` and forgets the steps in flight.
+  void CloseAll(const absl::Status& status);
+
+  bool has_sequences() const { return !table_.empty(); }
+  bool has_steps() const { return !steps_.empty(); }
+  // When the next restart is due; infinitely far when there is none to do.
+  absl::Time next_attempt() const {
+    return recovery_ ? recovery_->next_attempt() : absl::InfiniteFuture();
+  }
+  const absl::Status& lost() const { return lost_; }  // OK unless given up
+  SchedulerState state() const;
+
+ private:
+  struct LaunchedStep {
+    int64_t step = 0;
+    absl::Time launched;
+    StepPlan plan;
+    int32_t samples = 0;
+  };
+
+  void DropCancelled();
+  bool Fill();
+  void Launch(StepPlan plan);
+  absl::Status CheckResult(const LaunchedStep& step, const StepResult& result) const;
+  void Commit(const LaunchedStep& step, StepResult result);
+  void CommitToken(Sequence& sequence, SampledToken token, absl::Time now);
+  void Close(Sequence& sequence, FinishReason reason, const absl::Status& status);
+  void CloseRunning(Sequence& sequence, FinishReason reason, const absl::Status& status);
+
+  // sequence_recovery.cc
+  void Fail(const absl::Status& status);
+  void BlameSequencesInFlight(const absl::Status& status);
+  void ForgetSteps();
+  bool TryRestart();
+
+  const Limits limits_;
+  Executor& executor_;
+  SchedulerObserver& observer_;
+
+  SequenceTable table_;
+  StepPlanner planner_;
+  std::deque<LaunchedStep> steps_;  // in flight, oldest first
+  int32_t sampling_steps_ = 0;      // of those
+  int64_t next_step_ = 0;           // in the executor's epoch
+  uint64_t next_order_ = 0;
+  size_t next_waiting_check_ = 0;
+  absl::Time last_progress_ = absl::InfinitePast();
+  std::optional<RestartBackoff> recovery_;
+  absl::Status lost_;
+};
+
+}  // namespace penstock

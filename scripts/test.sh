@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Sets a bare machine up and passes every test. Prints the time of each phase; exits non-zero if any
+# phase failed.
+#
+#   scripts/test.sh [PHASE]...    setup style format dev clang asan tsan; all of them by default
+#
+#   style   layering, sizes, words; needs no build
+#   format  clang-format leaves every source as it is
+#   dev     GCC, warnings as errors, CUDA where there is a toolkit; all tests
+#   clang   Clang, warnings as errors, -Wthread-safety; built, not run
+#   asan    AddressSanitizer and UndefinedBehaviorSanitizer; the library tests
+#   tsan    ThreadSanitizer; the library tests
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+. scripts/lib.sh
+
+PHASES=(setup style format dev clang asan tsan)
+# Everything but the programs driven as a whole, which the dev phase does.
+library_tests() {
+  local listed
+  listed=$(sed -n 's/^ *penstock_test(\([a-z0-9_]*\).*/\1/p' tests/*/CMakeLists.txt | sort)
+  grep -vxE 'cli_test|e2e_test' <<<"$listed"
+}
+
+phase_setup() { scripts/setup.sh test; }
+
+phase_style() {
+  local failed=0 rule
+  for rule in layering sizes words; do
+    python3 -B "tests/style/$rule.py" . || failed=1
+  done
+  return $failed
+}
+
+phase_format() {
+  git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '*.cuh' | grep -v '^tests/data/' |
+    xargs -r clang-format-14 --dry-run --Werror 2>&1 | grep -E ': error: code should' | cut -d: -f1 | sort | uniq -c |
+    awk '{print $2 ": " $1 " places differ from clang-format"; bad = 1} END {exit bad}'
+}
+
+# run_tests BUILD [ctest options]: the whole output goes to a file; what matters is printed.
+run_tests() {
+  local build=$1 log=$1/ctest.log status
+  shift
+  ctest --test-dir "$build" -j 2 --output-on-failure --no-tests=error "$@" >"$log" 2>&1
+  status=$?
+  if [ $status -ne 0 ]; then
+    grep -B2 -A60 -E '\*\*\*(Failed|Timeout|Exception|Not Run)' "$log" | head -300
+  fi
+  sed -n '/tests passed/,$p' "$log"
+  return $status
+}
+
+phase_dev() { build_preset dev && run_tests build/dev; }
+
+phase_clang() { # -O0 without debug information: only the warnings are wanted
+  cmake --preset clang -DCMAKE_CXX_FLAGS_DEBUG=-O0 >/dev/null && build_preset clang
+}
+
+sanitized() {
+  local preset=$1 tests label
+  mapfile -t tests < <(library_tests)
+  label="^($(IFS='|'; echo "${tests[*]}"))\$"
+  build_preset "$preset" "${tests[@]}" && run_tests "build/$preset" -L "$label"
+}
+
+phase_asan() { ASAN_OPTIONS=detect_leaks=1 sanitized asan; }
+phase_tsan() { TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 sanitized tsan; }
+
+main() {
+  local phase begin rows=() failed=0
+  for phase in "${@:-${PHASES[@]}}"; do
+    declare -F "phase_$phase" >/dev/null || { echo "test.sh: no phase '$phase' (${PHASES[*]})" >&2; exit 2; }
+  done
+  [ $# -gt 0 ] || set -- "${PHASES[@]}"
+  for phase in "$@"; do
+    echo "== $phase"
+    begin=$SECONDS
+    if "phase_$phase"; then rows+=("$phase $((SECONDS - begin)) ok")
+    else rows+=("$phase $((SECONDS - begin)) FAILED") failed=1; fi
+    [ "$phase$failed" != setup1 ] || break
+  done
+  echo "== phases"
+  printf '%-8s %6s s  %s\n' $(printf '%s\n' "${rows[@]}")
+  printf '%-8s %6s s\n' total "$SECONDS"
+  return $failed
+}
+
+main "$@"

@@ -1,0 +1,71 @@
+#include "server/health_reporter.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval{250};
+constexpr const char* kReadinessNames[] = {"", "penstock.v1.Generation", "readiness"};
+
+}  // namespace
+
+bool StallDetector::CanServe(const ServingProgress& progress, absl::Time now) {
+  if (!progress.has_work || progress.steps != steps_) moved_ = now;
+  steps_ = progress.steps;
+  return progress.healthy && now - moved_ <= limit_;
+}
+
+HealthReporter::HealthReporter(grpc::HealthCheckServiceInterface* service,
+                               absl::Duration stall_limit)
+    : service_(service), detector_(stall_limit) {
+  service_->SetServingStatus("liveness", true);
+  {
+    MutexLock lock(&mutex_);
+    Report(false);
+  }
+  thread_ = std::thread([this] { Loop(); });
+}
+
+HealthReporter::~HealthReporter() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void HealthReporter::Serve(Look look) {
+  MutexLock lock(&mutex_);
+  if (stopping_) return;
+  look_ = std::move(look);
+  Report(detector_.CanServe((*look_)(), absl::Now()));
+}
+
+void HealthReporter::Drain() {
+  MutexLock lock(&mutex_);
+  stopping_ = true;
+  look_.reset();
+  Report(false);
+}
+
+void HealthReporter::Loop() {
+  MutexLock lock(&mutex_);
+  const auto stopping = [this] {
+    mutex_.AssertHeld();
+    return stopping_;
+  };
+  while (!mutex_.AwaitFor(stopping, kInterval))
+    if (look_) Report(detector_.CanServe((*look_)(), absl::Now()));
+}
+
+void HealthReporter::Report(bool serving) {
+  if (reported_ == serving) return;
+  reported_ = serving;
+  for (const char* name : kReadinessNames) service_->SetServingStatus(name, serving);
+}
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "shard/api/executor.h"
+#include "shard/base/mutex.h"
+
+namespace penstock {
+
+// What the pipeline's stages did with their time, asked for at each scrape:
+//   penstock_stage_{busy,bubble,idle,transfer}_seconds_total{model, stage}
+// busy: computing. bubble: not computing though a step was in flight. idle: nothing in flight.
+// transfer: moving activations. busy + bubble + idle is the time since creation.
+class StageCollector final : public prometheus::Collectable {
+ public:
+  explicit StageCollector(std::string model) : model_(std::move(model)) {}
+
+  // The executor is borrowed until Watch(nullptr) returns.
+  void Watch(const Executor* executor) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<prometheus::MetricFamily> Collect() const override ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  const std::string model_;
+  mutable Mutex mutex_;
+  const Executor* executor_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+// process_cpu_seconds_total, process_resident_memory_bytes, process_open_fds and
+// process_start_time_seconds, from /proc/self at each scrape; what cannot be read is left out.
+class ProcessCollector final : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override;
+};
+
+}  // namespace penstock

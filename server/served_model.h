@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/text/tokenizer.h"
+#include "shard/api/executor.h"
+
+namespace penstock {
+
+// What a client may ask for at most. Beyond it a request is refused with INVALID_ARGUMENT.
+struct RequestLimits {
+  uint32_t max_samples = 16;           // n
+  int max_stop_strings = 16;
+  size_t max_stop_bytes = 1024;        // of one stop string
+  int max_stop_tokens = 256;
+  int max_logit_bias = 1024;           // entries
+  uint32_t max_logprobs = 20;
+  int64_t prompt_bytes_per_token = 64; // text longer than this times max_context is not even encoded
+};
+
+// The model as the door sees it: names and numbers that requests are checked against. Immutable;
+// the tokenizer is borrowed.
+struct ServedModel {
+  std::string name;
+  const Tokenizer& tokenizer;
+  ExecutorInfo info;
+  std::vector<int32_t> eos_tokens;
+  RequestLimits limits = {};
+
+  // Ids below it are known to the tokenizer and to the model (whose embedding may be padded).
+  int32_t vocab() const { return std::min(tokenizer.vocab_size(), info.vocab); }
+};
+
+}  // namespace penstock

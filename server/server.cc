@@ -1,0 +1,140 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "shard/base/mutex.h"
+#include "shard/base/status_macros.h"
+
+namespace penstock {
+namespace {
+
+// Clients may ping every 10 s, with calls open or not; a dead peer is noticed within 80 s. Two
+// servers never share a port by accident.
+void SetChannelArguments(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+}
+
+// Wakes a waiting thread when a stream has news. Shared with the stream, which may outlive the wait.
+struct Doorbell {
+  Mutex mutex;
+  bool rung ABSL_GUARDED_BY(mutex) = false;
+
+  void Ring() ABSL_LOCKS_EXCLUDED(mutex) {
+    MutexLock lock(&mutex);
+    rung = true;
+  }
+  void AwaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex) {
+    MutexLock lock(&mutex);
+    mutex.AwaitFor(
+        [this] {
+          mutex.AssertHeld();
+          return rung;
+        },
+        absl::ToChronoNanoseconds(timeout));
+    rung = false;
+  }
+};
+
+GenerateRequest WarmUpRequest(const ServedModel& model) {
+  GenerateRequest request;
+  request.prompt = {0};
+  request.max_tokens = std::min(2, model.info.max_context - 1);
+  request.sampling.temperature = 0;
+  request.arrival = absl::Now();
+  return request;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InferenceServer>> InferenceServer::Start(
+    const ServerOptions& options, Metrics& metrics) {
+  auto server = absl::WrapUnique(new InferenceServer(options, metrics));
+  RETURN_IF_ERROR(server->Bind());
+  return server;
+}
+
+absl::Status InferenceServer::Bind() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(&service_);
+  builder.SetMaxReceiveMessageSize(options_.max_receive_mib << 20);
+  SetChannelArguments(&builder);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port_ == 0) {
+    server_.reset();
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", options_.listen, ": the address is in use or not this machine's"));
+  }
+  health_ = std::make_unique<HealthReporter>(server_->GetHealthCheckService(),
+                                             options_.health_stall);
+  return absl::OkStatus();
+}
+
+InferenceServer::~InferenceServer() {
+  if (server_ == nullptr) return;
+  gate_.Close();
+  health_.reset();
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+absl::Status InferenceServer::WarmUp(const ServingContext& context) {
+  auto bell = std::make_shared<Doorbell>();
+  auto stream = std::make_shared<TokenStream>([bell] { bell->Ring(); });
+  RETURN_IF_ERROR(context.scheduler.Submit(WarmUpRequest(context.model), stream));
+  const absl::Time deadline = absl::Now() + options_.warm_up_timeout;
+  while (absl::Now() < deadline && !gate_.stop_requested()) {
+    bell->AwaitFor(absl::Milliseconds(100));
+    const TokenStream::Chunk chunk = stream->Read();
+    if (chunk.closed) return chunk.status;
+  }
+  stream->Cancel();
+  if (gate_.stop_requested()) return absl::CancelledError("stopped while warming up");
+  return absl::DeadlineExceededError(
+      absl::StrCat("the warm-up request took longer than ",
+                   absl::FormatDuration(options_.warm_up_timeout)));
+}
+
+absl::Status InferenceServer::Open(const ServingContext& context) {
+  RETURN_IF_ERROR(WarmUp(context));
+  metrics_.Serve();
+  gate_.Open(&context);
+  health_->Serve([this, &context] {
+    const SchedulerState state = context.scheduler.state();
+    return ServingProgress{state.healthy, state.running + state.waiting > 0, metrics_.steps()};
+  });
+  return absl::OkStatus();
+}
+
+bool InferenceServer::Drain() {
+  health_->Drain();
+  gate_.Close();
+  const bool all_finished = gate_.AwaitEmpty(options_.grace);
+  server_->Shutdown(std::chrono::system_clock::now());  // cancels the calls that are left
+  server_->Wait();
+  return all_finished;
+}
+
+std::string InferenceServer::address() const {
+  const absl::string_view listen = options_.listen;
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
+}
+
+}  // namespace penstock

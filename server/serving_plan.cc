@@ -1,0 +1,113 @@
+#include "server/serving_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "shard/base/status_macros.h"
+
+namespace penstock {
+namespace {
+
+absl::StatusOr<DType> ChooseDType(absl::string_view option, const std::string& value,
+                                  DType automatic) {
+  if (value == "auto") return automatic;
+  const absl::StatusOr<DType> dtype = ParseDType(value);
+  if (!dtype.ok() || *dtype == DType::kI32)
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " is \"", value, "\"; it must be auto, f32, f16 or bf16"));
+  return *dtype;
+}
+
+std::string LastPart(absl::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+MemoryPlanOptions MemoryOptions(const ModelOptions& options, DType dtype, DType kv_dtype) {
+  MemoryPlanOptions memory;
+  memory.dtype = dtype;
+  memory.kv_dtype = kv_dtype;
+  memory.max_context = options.max_context;
+  memory.max_sequences = options.max_sequences;
+  memory.max_step_tokens = options.max_step_tokens;
+  memory.kv_tokens = options.kv_tokens;
+  return memory;
+}
+
+std::string FormatRank(const ShardPlan& shards, const RankMemory& memory) {
+  const int stage = shards.stage(memory.rank), tensor = shards.tensor_rank(memory.rank);
+  const Range layers = shards.Layers(stage), heads = shards.Heads(tensor);
+  return absl::StrFormat("%4d  %5d  %-9s  %-8s  %-12s %11s %11s %11s %11s\n", memory.rank, stage,
+                         absl::StrCat(layers.begin, "..", layers.end - 1),
+                         absl::StrCat(heads.begin, "..", heads.end - 1), memory.device,
+                         FormatBytes(memory.weights), FormatBytes(memory.kv),
+                         FormatBytes(memory.scratch + memory.comm), FormatBytes(memory.total()));
+}
+
+}  // namespace
+
+absl::StatusOr<ServingPlan> PlanServing(const ModelOptions& options) {
+  if (options.path.empty()) return absl::InvalidArgumentError("--model is missing");
+  ServingPlan plan;
+  ASSIGN_OR_RETURN(plan.checkpoint, Checkpoint::Open(options.path));
+  plan.model_name =
+      options.served_name.empty() ? LastPart(options.path) : options.served_name;
+  ASSIGN_OR_RETURN(plan.spec, ParseModelSpec(plan.checkpoint->config()));
+  ASSIGN_OR_RETURN(const DType dtype,
+                   ChooseDType("--dtype", options.dtype, plan.spec.stored_dtype));
+  ASSIGN_OR_RETURN(const DType kv_dtype, ChooseDType("--kv-dtype", options.kv_dtype, dtype));
+
+  ShardPlanOptions cut;
+  cut.tensor = options.tensor;
+  cut.pipeline = options.pipeline;
+  cut.layers = options.layers;
+  cut.dtype = dtype;
+  ASSIGN_OR_RETURN(plan.shards, ShardPlan::Create(plan.spec, cut));
+
+  CpuOptions cpu = options.cpu;
+  cpu.threads = 1;  // this backend only answers how large things are
+  ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend(cpu));
+  ASSIGN_OR_RETURN(plan.memory, PlanMemory(plan.spec, plan.shards,
+                                           MemoryOptions(options, dtype, kv_dtype), *backend));
+  return plan;
+}
+
+std::string FormatBytes(int64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  if (bytes >= int64_t{1} << 30) return absl::StrFormat("%.2f GiB", value / (1 << 30));
+  if (bytes >= int64_t{1} << 20) return absl::StrFormat("%.1f MiB", value / (1 << 20));
+  return absl::StrFormat("%.1f KiB", value / (1 << 10));
+}
+
+std::string FormatPlan(const ServingPlan& plan) {
+  const ModelSpec& spec = plan.spec;
+  const MemoryPlanOptions& memory = plan.memory.options;
+  const ExecutorInfo& info = plan.memory.info;
+  std::string text = absl::StrFormat(
+      "%s: %s, %d layers, hidden %d, %d heads over %d KV heads, vocabulary %d\n"
+      "weights %s, KV cache %s, tensor %d x pipeline %d = %d rank(s)\n",
+      plan.model_name, spec.architecture, spec.layers, spec.hidden, spec.heads, spec.kv_heads,
+      spec.vocab, Name(memory.dtype), Name(memory.kv_dtype), plan.shards.tensor(),
+      plan.shards.pipeline(), plan.shards.ranks());
+  absl::StrAppendFormat(&text, "%4s  %5s  %-9s  %-8s  %-12s %11s %11s %11s %11s\n", "rank", "stage",
+                        "layers", "heads", "device", "weights", "KV", "scratch", "total");
+  int64_t total = 0;
+  for (const RankMemory& rank : plan.memory.ranks) {
+    absl::StrAppend(&text, FormatRank(plan.shards, rank));
+    total += rank.total();
+  }
+  const int64_t available = plan.memory.ranks.empty() ? 0 : plan.memory.ranks.front().available;
+  absl::StrAppendFormat(
+      &text,
+      "total %s of %s available\n"
+      "context %d tokens, %d sequences, %d tokens a step, KV cache %d tokens (%d blocks of %d)\n",
+      FormatBytes(total), FormatBytes(available), info.max_context, info.max_sequences,
+      info.max_step_tokens, info.kv_blocks * info.kv_block_size, info.kv_blocks,
+      info.kv_block_size);
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "shard/backend/cpu/isa.h"
+#include "shard/backend/cpu/thread_pool.h"
+#include "shard/backend/matrix.h"
+
+namespace penstock {
+
+// What the operations of one CPU backend share: its kernels, its threads and its first error.
+struct CpuContext {
+  Isa isa;
+  bool bf16_dot = false;  // compute mode: bf16 weights are packed for the dot product
+  ThreadPool* pool = nullptr;
+  absl::Status status;  // sticky
+
+  const KernelTable& kernels() const { return *isa.kernels; }
+
+  // Keeps the first error; operations after it do nothing.
+  void Fail(absl::Status error) {
+    if (status.ok()) status = std::move(error);
+  }
+  // False, and an error naming `op`, when an operand is not as it must be. False after an error.
+  bool Check(bool condition, absl::string_view op, absl::string_view what);
+  // Likewise: `m` is a [rows, cols] matrix of `dtype` with data behind it.
+  bool CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType dtype, absl::string_view op,
+                   absl::string_view name);
+};
+
+// The function for a storage type.
+template <typename Function>
+Function* Select(const PerDType<Function>& functions, DType dtype) {
+  if (dtype == DType::kF16) return functions.f16;
+  return dtype == DType::kBF16 ? functions.bf16 : functions.f32;
+}
+
+}  // namespace penstock

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace penstock {
+
+// Bytes that this process may still take: the smaller of what the machine and the process's cgroup
+// have left. Reads /proc and /sys.
+int64_t AvailableHostBytes();
+
+}  // namespace penstock

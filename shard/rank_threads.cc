@@ -1,0 +1,200 @@
+#include "shard/rank_threads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace penstock {
+namespace {
+
+double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+RankThreads::RankThreads(const ShardPlan& plan, const LocalCommOptions& comm,
+                         std::vector<std::unique_ptr<Shard>> shards)
+    : plan_(plan), comm_(comm) {
+  {
+    MutexLock lock(&mutex_);
+    for (auto& shard : shards) {
+      ranks_.emplace_back();
+      ranks_.back().shard = std::move(shard);
+    }
+    Connect();
+  }
+  for (size_t i = 0; i < shards.size(); ++i) threads_.emplace_back([this, i] { Loop(i); });
+}
+
+RankThreads::~RankThreads() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    Fail(absl::CancelledError("the shard group is being destroyed"));
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RankThreads::Connect() {
+  const int tensor = plan_.tensor(), pipeline = plan_.pipeline();
+  std::vector<std::unique_ptr<Communicator>> of_stage(ranks_.size()), of_column(ranks_.size());
+  for (int stage = 0; stage < pipeline; ++stage) {
+    auto group = MakeLocalGroup(absl::StrCat("tensor (stage ", stage, ")"), tensor, comm_);
+    for (int t = 0; t < tensor; ++t)
+      of_stage[static_cast<size_t>(stage * tensor + t)] = std::move(group[static_cast<size_t>(t)]);
+  }
+  for (int t = 0; t < tensor; ++t) {
+    auto group = MakeLocalGroup(absl::StrCat("pipeline (tensor rank ", t, ")"), pipeline, comm_);
+    for (int stage = 0; stage < pipeline; ++stage)
+      of_column[static_cast<size_t>(stage * tensor + t)] =
+          std::move(group[static_cast<size_t>(stage)]);
+  }
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].shard->Connect(std::move(of_stage[i]), std::move(of_column[i]), epoch_);
+    ranks_[i].taken = 0;
+  }
+}
+
+void RankThreads::Launch(std::shared_ptr<const StepBatch> batch) {
+  MutexLock lock(&mutex_);
+  ++unclaimed_;
+  if (!failure_.ok()) return;  // Wait() will tell
+  SetOutstanding(outstanding_ + 1);
+  steps_.push_back(std::move(batch));
+}
+
+absl::StatusOr<StepResult> RankThreads::Wait(std::chrono::milliseconds timeout) {
+  MutexLock lock(&mutex_);
+  if (failure_.ok() && unclaimed_ == 0)
+    return absl::FailedPreconditionError("no step is outstanding");
+  const bool met = mutex_.AwaitFor(
+      [this] {
+        mutex_.AssertHeld();
+        return !results_.empty() || !failure_.ok();
+      },
+      timeout);
+  if (!met)
+    Fail(absl::DeadlineExceededError(absl::StrCat(Late(), " after ", timeout.count(), " ms")));
+  if (!failure_.ok()) return failure_;
+  --unclaimed_;
+  StepResult result = std::move(results_.front());
+  results_.pop_front();
+  return result;
+}
+
+void RankThreads::Abort(absl::Status why) {
+  MutexLock lock(&mutex_);
+  Fail(std::move(why));
+}
+
+void RankThreads::Fail(absl::Status why) {
+  if (!failure_.ok()) return;
+  failure_ = std::move(why);
+  for (Rank& rank : ranks_) rank.shard->Abort(failure_);
+  SetOutstanding(0);
+}
+
+absl::Status RankThreads::Restart(std::chrono::milliseconds timeout) {
+  MutexLock lock(&mutex_);
+  Fail(absl::AbortedError("the shard group is being restarted"));
+  const bool met = mutex_.AwaitFor(
+      [this] {
+        mutex_.AssertHeld();
+        return idle();
+      },
+      timeout);
+  if (!met) return absl::DeadlineExceededError(absl::StrCat("cannot restart: ", Late()));
+  ++epoch_;
+  steps_.clear();
+  results_.clear();
+  first_step_ = 0;
+  unclaimed_ = 0;
+  Connect();
+  failure_ = absl::OkStatus();
+  return absl::OkStatus();
+}
+
+bool RankThreads::idle() const {
+  return std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.running; });
+}
+
+std::string RankThreads::Late() const {
+  std::string late;
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    if (ranks_[i].running)
+      absl::StrAppend(&late, late.empty() ? "" : "; ", "rank ", i, " is still at step ",
+                      ranks_[i].taken - 1, " (", ranks_[i].shard->operation(), ")");
+  return late.empty() ? "no rank is running a step" : late;
+}
+
+void RankThreads::Loop(size_t index) {
+  Shard* shard = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    shard = ranks_[index].shard.get();
+  }
+  while (const std::shared_ptr<const StepBatch> batch = Take(index))
+    Give(index, shard->Run(*batch));
+}
+
+std::shared_ptr<const StepBatch> RankThreads::Take(size_t index) {
+  MutexLock lock(&mutex_);
+  Rank& rank = ranks_[index];
+  mutex_.Await([&] {
+    mutex_.AssertHeld();
+    return stopping_ || (failure_.ok() && rank.taken < first_step_ + std::ssize(steps_));
+  });
+  if (stopping_) return nullptr;
+  auto batch = steps_[static_cast<size_t>(rank.taken - first_step_)];
+  ++rank.taken;
+  rank.running = true;
+  while (std::all_of(ranks_.begin(), ranks_.end(),
+                     [&](const Rank& each) { return each.taken > first_step_; })) {
+    steps_.pop_front();
+    ++first_step_;
+  }
+  return batch;
+}
+
+void RankThreads::Give(size_t index, absl::StatusOr<StepResult> result) {
+  MutexLock lock(&mutex_);
+  Rank& rank = ranks_[index];
+  rank.running = false;
+  rank.stats = rank.shard->stats();
+  if (!result.ok()) return Fail(result.status());
+  if (static_cast<int>(index) != plan_.driver() || !failure_.ok()) return;
+  results_.push_back(*std::move(result));
+  SetOutstanding(outstanding_ - 1);
+}
+
+void RankThreads::SetOutstanding(int count) {
+  const Clock::time_point now = Clock::now();
+  if (outstanding_ == 0 && count > 0) active_since_ = now;
+  if (outstanding_ > 0 && count == 0) active_ += Seconds(now - active_since_);
+  outstanding_ = count;
+}
+
+int RankThreads::outstanding() const {
+  MutexLock lock(&mutex_);
+  return unclaimed_;
+}
+
+uint64_t RankThreads::epoch() const {
+  MutexLock lock(&mutex_);
+  return epoch_;
+}
+
+PipelineStats RankThreads::Stats() const {
+  MutexLock lock(&mutex_);
+  const Clock::time_point now = Clock::now();
+  PipelineStats stats;
+  stats.elapsed = Seconds(now - created_);
+  stats.active = active_ + (outstanding_ > 0 ? Seconds(now - active_since_) : 0);
+  for (int stage = 0; stage < plan_.pipeline(); ++stage)
+    stats.stages.push_back(ranks_[static_cast<size_t>(stage * plan_.tensor())].stats);
+  return stats;
+}
+
+}  // namespace penstock

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "shard/api/executor.h"
+#include "shard/base/mutex.h"
+#include "shard/comm/local_comm.h"
+#include "shard/model/shard_plan.h"
+#include "shard/shard.h"
+
+namespace penstock {
+
+// One thread per rank, each running every launched step in order. The driver's results come back in
+// order; the first error of any rank fails them all until Restart(). Thread-safe.
+class RankThreads {
+ public:
+  // `comm` is for every group of the plan.
+  RankThreads(const ShardPlan& plan, const LocalCommOptions& comm,
+              std::vector<std::unique_ptr<Shard>> shards);
+  // Aborts what is in progress and joins.
+  ~RankThreads();
+
+  void Launch(std::shared_ptr<const StepBatch> batch) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The oldest outstanding step's result; DeadlineExceeded, naming who is late with what, after
+  // `timeout`.
+  absl::StatusOr<StepResult> Wait(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Abort(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Restart(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  int outstanding() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t epoch() const ABSL_LOCKS_EXCLUDED(mutex_);
+  PipelineStats Stats() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Rank {
+    std::unique_ptr<Shard> shard;
+    int64_t taken = 0;     // steps of this epoch it has begun
+    bool running = false;  // a step
+    StageStats stats;
+  };
+
+  void Loop(size_t index);
+  // Waits for the next step; null at the end.
+  std::shared_ptr<const StepBatch> Take(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Give(size_t index, absl::StatusOr<StepResult> result) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Late() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetOutstanding(int count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ShardPlan plan_;
+  const LocalCommOptions comm_;
+  const Clock::time_point created_ = Clock::now();
+
+  mutable Mutex mutex_;
+  std::vector<Rank> ranks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::shared_ptr<const StepBatch>> steps_ ABSL_GUARDED_BY(mutex_);
+  int64_t first_step_ ABSL_GUARDED_BY(mutex_) = 0;  // steps_.front()'s place in this epoch
+  std::deque<StepResult> results_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  int outstanding_ ABSL_GUARDED_BY(mutex_) = 0;  // launched, the result not yet there
+  int unclaimed_ ABSL_GUARDED_BY(mutex_) = 0;    // launched, not yet waited for
+  double active_ ABSL_GUARDED_BY(mutex_) = 0;
+  Clock::time_point active_since_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace penstock

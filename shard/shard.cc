@@ -1,0 +1,196 @@
+#include "shard/shard.h"
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "shard/base/status_macros.h"
+
+namespace penstock {
+namespace {
+
+int64_t BlocksPerSequence(const MemoryPlanOptions& options) {
+  return (options.max_context + options.kv_block_size - 1) / options.kv_block_size;
+}
+
+}  // namespace
+
+int64_t InputInts(const MemoryPlanOptions& options) {
+  const int64_t tokens = options.max_step_tokens, seqs = options.max_sequences;
+  return 3 * tokens + 3 * seqs + 2 + seqs * BlocksPerSequence(options) + seqs;
+}
+
+int64_t LogitsColumns(const ShardPlan& plan) { return plan.tensor() * plan.vocab_part(); }
+
+Shard::Shard(const ModelSpec& spec, const ShardPlan& plan, int rank, const MemoryPlan& memory,
+             std::unique_ptr<Backend> backend, std::unique_ptr<Model> model)
+    : plan_(plan),
+      rank_(rank),
+      options_(memory.options),
+      info_(memory.info),
+      hidden_width_(spec.hidden),
+      backend_(std::move(backend)),
+      model_(std::move(model)) {}
+
+absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const ModelSpec& spec, const ShardPlan& plan,
+                                                     int rank, const MemoryPlan& memory,
+                                                     std::unique_ptr<Backend> backend,
+                                                     std::unique_ptr<Model> model) {
+  const int64_t scratch =
+      MeasureModel(spec, plan, rank, memory.options.dtype, memory.options.max_context,
+                   memory.options.max_step_tokens, memory.options.max_sequences, *backend)
+          .scratch_floats;
+  std::unique_ptr<Shard> shard(
+      new Shard(spec, plan, rank, memory, std::move(backend), std::move(model)));
+  ASSIGN_OR_RETURN(shard->scratch_, shard->backend_->Allocate(1, scratch, DType::kF32));
+  RETURN_IF_ERROR(shard->Allocate());
+  return shard;
+}
+
+absl::Status Shard::Allocate() {
+  sample_rows_.reserve(static_cast<size_t>(options_.max_sequences));
+  ASSIGN_OR_RETURN(hidden_,
+                   backend_->Allocate(options_.max_step_tokens, hidden_width_, DType::kF32));
+  ASSIGN_OR_RETURN(inputs_, backend_->Allocate(1, InputInts(options_), DType::kI32));
+  if (plan_.last_stage(rank_)) {
+    ASSIGN_OR_RETURN(logits_,
+                     backend_->Allocate(options_.max_sequences, LogitsColumns(plan_), DType::kF32));
+  }
+  const KvCacheShape shape{.blocks = info_.kv_blocks,
+                           .block_size = info_.kv_block_size,
+                           .kv_heads = model_->attention_shape().kv_heads,
+                           .head_dim = model_->attention_shape().head_dim,
+                           .dtype = options_.kv_dtype};
+  for (int layer = 0; layer < model_->layers(); ++layer) {
+    ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, backend_->MakeKvCache(shape));
+    caches_.push_back(std::move(cache));
+  }
+  return backend_->Sync();
+}
+
+void Shard::Connect(std::unique_ptr<Communicator> tensor_group,
+                    std::unique_ptr<Communicator> pipeline_group, uint64_t epoch) {
+  tensor_group_ = std::move(tensor_group);
+  pipeline_group_ = std::move(pipeline_group);
+  epoch_ = epoch;
+  next_step_ = 0;
+}
+
+void Shard::Abort(const absl::Status& why) {
+  tensor_group_->Abort(why);
+  pipeline_group_->Abort(why);
+}
+
+absl::StatusOr<StepResult> Shard::Run(const StepBatch& batch) {
+  RETURN_IF_ERROR(CheckTurn(batch));
+  ++next_step_;
+  const auto begin = std::chrono::steady_clock::now();
+  const double waited = Waited(), transferred = Transferred();
+  Upload(batch);
+  const Matrix x = hidden_.view.Rows(0, std::ssize(batch.tokens));
+  Forward(x);
+  StepResult result{.step = batch.step, .samples = {}, .logits = {}};
+  if (plan_.last_stage(rank_)) Finish(batch, x, &result);
+  const absl::Status outcome = Outcome();
+  operation_.store("idle");
+  const double moved = Transferred() - transferred;
+  stats_.transfer += moved;
+  stats_.busy += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() -
+                 (Waited() - waited) - moved;
+  if (!outcome.ok())
+    return absl::Status(outcome.code(), absl::StrCat("step ", batch.step, ", rank ", rank_, ": ",
+                                                     outcome.message()));
+  return result;
+}
+
+absl::Status Shard::CheckTurn(const StepBatch& batch) const {
+  const auto refuse = [&](const std::string& why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank_, " refuses step ", batch.step, ": ", why));
+  };
+  if (batch.epoch != epoch_)
+    return refuse(absl::StrCat("it is of epoch ", batch.epoch, ", this is ", epoch_));
+  if (batch.step != next_step_) return refuse(absl::StrCat("expected step ", next_step_));
+  if (batch.plan_hash != HashPlan(batch)) return refuse("its plan hash is wrong");
+  return absl::OkStatus();
+}
+
+void Shard::Upload(const StepBatch& batch) {
+  operation_.store("upload");
+  int64_t at = 0;
+  const auto upload = [&](const std::vector<int32_t>& values) {
+    const Matrix to = inputs_.view.Cols(at, std::ssize(values));
+    at += to.cols;
+    if (to.cols > 0) backend_->Upload(values.data(), to);
+    return to;
+  };
+  batch_.tokens = upload(batch.tokens);
+  batch_.positions = upload(batch.positions);
+  batch_.slots = upload(batch.slots);
+  batch_.seq_begin = upload(batch.seq_begin);
+  batch_.context_lens = upload(batch.context_lens);
+  batch_.block_begin = upload(batch.block_begin);
+  batch_.blocks = upload(batch.blocks);
+  sample_rows_.clear();
+  for (const SampleRow& sample : batch.samples) sample_rows_.push_back(sample.row);
+  batch_.sample_rows = upload(sample_rows_);
+}
+
+void Shard::Forward(Matrix x) {
+  ForwardContext ctx{backend_->dense(), backend_->attention(), *tensor_group_, batch_,
+                     scratch_.view};
+  const int stage = plan_.stage(rank_);
+  if (plan_.first_stage(rank_)) {
+    operation_.store("embed");
+    model_->Embed(ctx, x);
+  } else {
+    operation_.store("receive from the previous stage");
+    pipeline_group_->Recv(stage - 1, x);
+  }
+  operation_.store("layers");
+  for (int i = 0; i < model_->layers(); ++i)
+    model_->Layer(ctx, i, *caches_[static_cast<size_t>(i)], x);
+  if (plan_.last_stage(rank_)) return;
+  operation_.store("send to the next stage");
+  pipeline_group_->Send(x, stage + 1);
+}
+
+void Shard::Finish(const StepBatch& batch, Matrix x, StepResult* result) {
+  const auto count = std::ssize(batch.samples);
+  if (count > 0) {
+    ForwardContext ctx{backend_->dense(), backend_->attention(), *tensor_group_, batch_,
+                       scratch_.view};
+    operation_.store("logits");
+    model_->Logits(ctx, x, logits_.view.Rows(0, count));
+  }
+  // After a lost peer the logits are not worth drawing from; Outcome() will tell.
+  if (rank_ != plan_.driver() || !tensor_group_->status().ok() || !pipeline_group_->status().ok())
+    return;
+  operation_.store("sample");
+  backend_->sampling().Assign(batch.assignments);
+  if (count == 0) return;
+  const Matrix logits = logits_.view.Rows(0, count).Cols(0, info_.vocab);
+  backend_->sampling().Sample(logits, info_.vocab, batch.samples, &result->samples);
+  if (!batch.return_logits) return;
+  result->logits.resize(static_cast<size_t>(count * info_.vocab));
+  backend_->Download(logits, result->logits.data());
+}
+
+// The communicators first: what a backend then finds wrong may be of their making.
+absl::Status Shard::Outcome() {
+  const absl::Status computed = backend_->Sync();
+  RETURN_IF_ERROR(tensor_group_->status());
+  RETURN_IF_ERROR(pipeline_group_->status());
+  return computed;
+}
+
+double Shard::Waited() const {
+  return tensor_group_->wait_seconds() + pipeline_group_->wait_seconds();
+}
+
+double Shard::Transferred() const {
+  return tensor_group_->transfer_seconds() + pipeline_group_->transfer_seconds();
+}
+
+}  // namespace penstock

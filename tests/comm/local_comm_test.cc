@@ -1,0 +1,187 @@
+#include "shard/comm/local_comm.h"
+
+#include <chrono>
+#include <functional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace penstock {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+using Group = std::vector<std::unique_ptr<Communicator>>;
+
+Group MakeGroup(int size, milliseconds timeout = milliseconds(20000), bool spin = false) {
+  LocalCommOptions options;
+  options.timeout = timeout;
+  options.max_elements = 4096;
+  options.spin = spin;
+  return MakeLocalGroup("test", size, options);
+}
+
+void OnEveryRank(Group& group, const std::function<void(Communicator&)>& body) {
+  std::vector<std::thread> threads;
+  for (auto& comm : group) threads.emplace_back([&] { body(*comm); });
+  for (auto& thread : threads) thread.join();
+}
+
+// rows x cols with a stride wider than the columns, and the numbers of `rank`.
+struct Numbers {
+  Numbers(int64_t rows, int64_t cols, int rank) : values(static_cast<size_t>(rows * (cols + 3))) {
+    std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    std::uniform_real_distribution<float> spread(-1e3f, 1e3f);
+    for (float& value : values) value = spread(random);
+    matrix = {values.data(), rows, cols, cols + 3, DType::kF32};
+  }
+  float at(int64_t row, int64_t col) const { return matrix.F32()[row * matrix.stride + col]; }
+  std::vector<float> values;
+  Matrix matrix;
+};
+
+struct Shape {
+  int ranks;
+  int64_t rows, cols;
+  bool spin;
+};
+class AllReduceTest : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(AllReduceTest, AddsInRankOrderWhateverTheSizeAndLeavesThePaddingAlone) {
+  const auto [ranks, rows, cols, spin] = GetParam();
+  Group group = MakeGroup(ranks, milliseconds(20000), spin);
+  std::vector<Numbers> expected;
+  for (int rank = 0; rank < ranks; ++rank) expected.emplace_back(rows, cols, rank);
+  OnEveryRank(group, [&, r = rows, c = cols](Communicator& comm) {
+    for (int round = 0; round < 3; ++round) {
+      Numbers mine(r, c, comm.rank());
+      comm.AllReduceSum(mine.matrix);
+      for (int64_t i = 0; i < r; ++i) {
+        for (int64_t j = 0; j < c; ++j) {
+          float sum = expected[0].at(i, j);
+          for (int k = 1; k < comm.size(); ++k) sum += expected[static_cast<size_t>(k)].at(i, j);
+          ASSERT_EQ(mine.at(i, j), sum) << i << "," << j;
+        }
+        EXPECT_EQ(mine.at(i, c), expected[static_cast<size_t>(comm.rank())].at(i, c));
+      }
+    }
+    EXPECT_TRUE(comm.status().ok()) << comm.status();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AllReduceTest,
+                         ::testing::Values(Shape{1, 3, 5, false}, Shape{2, 1, 1, false},
+                                           Shape{2, 7, 64, true}, Shape{3, 1, 2, false},
+                                           Shape{4, 5, 33, false}, Shape{8, 2, 100, false}));
+
+TEST(LocalCommTest, GathersEveryRanksRowsInRankOrder) {
+  Group group = MakeGroup(3);
+  OnEveryRank(group, [](Communicator& comm) {
+    Numbers mine(2, 4, comm.rank());
+    std::vector<float> all(3 * 2 * 4);
+    const Matrix gathered{all.data(), 6, 4, 4, DType::kF32};
+    comm.AllGather(mine.matrix, gathered);
+    for (int rank = 0; rank < 3; ++rank) {
+      const Numbers theirs(2, 4, rank);
+      for (int row = 0; row < 2; ++row)
+        for (int col = 0; col < 4; ++col)
+          EXPECT_EQ(gathered.F32()[(rank * 2 + row) * 4 + col], theirs.at(row, col));
+    }
+  });
+}
+
+TEST(LocalCommTest, BroadcastsTheRootsMatrix) {
+  Group group = MakeGroup(3);
+  OnEveryRank(group, [](Communicator& comm) {
+    Numbers mine(2, 4, comm.rank());
+    comm.Broadcast(1, mine.matrix);
+    EXPECT_EQ(mine.at(1, 3), Numbers(2, 4, 1).at(1, 3));
+  });
+}
+
+TEST(LocalCommTest, SentMatricesArriveInOrderAndMayBeChangedAtOnce) {
+  constexpr int kCount = 200;
+  Group group = MakeGroup(2);
+  OnEveryRank(group, [](Communicator& comm) {
+    std::mt19937 random(static_cast<unsigned>(comm.rank()));
+    float value = 0;
+    const Matrix matrix{&value, 1, 1, 1, DType::kF32};
+    for (int i = 0; i < kCount; ++i) {
+      if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      if (comm.rank() == 0) {
+        value = static_cast<float>(i);
+        comm.Send(matrix, 1);
+        value = -1;
+      } else {
+        comm.Recv(0, matrix);
+        ASSERT_EQ(value, static_cast<float>(i));
+      }
+    }
+    EXPECT_TRUE(comm.status().ok());
+  });
+  EXPECT_GT(group[0]->transfer_seconds(), 0);
+}
+
+TEST(LocalCommTest, AMissingRankIsNamedWhenTheBoundPasses) {
+  Group group = MakeGroup(3, milliseconds(50));
+  std::vector<std::thread> threads;
+  for (int rank : {0, 2})
+    threads.emplace_back([&, rank] {
+      Numbers mine(1, 4, rank);
+      group[static_cast<size_t>(rank)]->AllReduceSum(mine.matrix);
+    });
+  for (auto& thread : threads) thread.join();
+  const absl::Status status = group[2]->status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("AllReduceSum"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no sign of rank 1"));
+}
+
+TEST(LocalCommTest, WaitingToSendAndToReceiveIsBounded) {
+  float value = 0;
+  const Matrix matrix{&value, 1, 1, 1, DType::kF32};
+  Group sending = MakeGroup(2, milliseconds(50));
+  for (int i = 0; i < 4; ++i) sending[0]->Send(matrix, 1);
+  EXPECT_THAT(std::string(sending[0]->status().message()), HasSubstr("Send"));
+  Group receiving = MakeGroup(2, milliseconds(50));
+  receiving[1]->Recv(0, matrix);
+  EXPECT_THAT(std::string(receiving[0]->status().message()), HasSubstr("rank 0 has not sent"));
+}
+
+TEST(LocalCommTest, AbortFreesEveryWaitingRankAndSticks) {
+  Group group = MakeGroup(3);
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(milliseconds(30));
+    group[1]->Abort(absl::UnavailableError("rank 1 died"));
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread reducer([&] {
+    Numbers mine(1, 4, 0);
+    group[0]->AllReduceSum(mine.matrix);
+  });
+  Numbers mine(1, 4, 2);
+  group[2]->Recv(1, mine.matrix);
+  reducer.join();
+  aborter.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  for (auto& comm : group) EXPECT_EQ(comm->status(), absl::UnavailableError("rank 1 died"));
+  group[0]->AllReduceSum(mine.matrix);  // returns at once
+  group[1]->Abort(absl::InternalError("later"));
+  EXPECT_EQ(group[0]->status(), absl::UnavailableError("rank 1 died"));
+}
+
+TEST(LocalCommTest, WhatExceedsTheBuffersIsRefused) {
+  Group group = MakeGroup(2);
+  std::vector<float> values(5000);
+  const Matrix large{values.data(), 50, 100, 100, DType::kF32};
+  group[0]->AllReduceSum(large);
+  EXPECT_EQ(group[1]->status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(group[1]->status().message()), HasSubstr("50x100"));
+}
+
+}  // namespace
+}  // namespace penstock

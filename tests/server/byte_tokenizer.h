@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "server/text/tokenizer.h"
+
+namespace penstock {
+
+// A token per byte, and two specials: 256 ends ("</s>"), 257 begins ("<s>").
+class ByteTokenizer final : public Tokenizer {
+ public:
+  static constexpr int32_t kEos = 256, kBos = 257, kVocab = 258;
+
+  std::vector<int32_t> Encode(absl::string_view text,
+                              const EncodeOptions& options) const override {
+    std::vector<int32_t> ids;
+    if (options.add_special_tokens) ids.push_back(kBos);
+    while (!text.empty()) {
+      if (options.parse_special_tokens && absl::StartsWith(text, "</s>")) {
+        ids.push_back(kEos);
+        text.remove_prefix(4);
+      } else {
+        ids.push_back(static_cast<unsigned char>(text.front()));
+        text.remove_prefix(1);
+      }
+    }
+    return ids;
+  }
+  std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override {
+    std::string text;
+    for (int32_t id : ids)
+      if (!skip_special_tokens || !IsSpecial(id)) text += Bytes(id, false);
+    return text;
+  }
+  std::string Bytes(int32_t id, bool /*first*/) const override {
+    if (id == kEos) return "</s>";
+    if (id == kBos) return "<s>";
+    return id >= 0 && id < 256 ? std::string(1, static_cast<char>(id)) : std::string();
+  }
+  bool IsSpecial(int32_t id) const override { return id == kEos || id == kBos; }
+  int32_t vocab_size() const override { return kVocab; }
+};
+
+}  // namespace penstock

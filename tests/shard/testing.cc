@@ -1,0 +1,107 @@
+#include "tests/shard/testing.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+namespace penstock {
+namespace {
+
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  std::fprintf(stderr, "test set-up: %s\n", value.status().ToString().c_str());
+  std::abort();
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options) {
+  const auto checkpoint =
+      Must(Checkpoint::Open(std::string(PENSTOCK_TEST_DATA "/models/") + options.model));
+  const ModelSpec spec = Must(ParseModelSpec(checkpoint->config()));
+  ShardPlanOptions cut;
+  cut.tensor = options.tensor;
+  cut.pipeline = options.pipeline;
+  cut.dtype = options.dtype;
+  const ShardPlan plan = Must(ShardPlan::Create(spec, cut));
+  MemoryPlanOptions memory;
+  memory.dtype = options.dtype;
+  memory.kv_dtype = options.dtype;
+  memory.max_context = std::min(spec.max_context, 64);
+  memory.max_sequences = options.max_sequences;
+  memory.max_step_tokens = options.max_step_tokens;
+  memory.kv_tokens = options.kv_tokens;
+  CpuOptions cpu;
+  cpu.threads = 1;
+  const auto backend = Must(MakeCpuBackend(cpu));
+  ShardGroupOptions group;
+  group.memory = Must(PlanMemory(spec, plan, memory, *backend));
+  group.step_timeout = options.step_timeout;
+  group.cpu = cpu;
+  return Must(LoadShardGroup(*checkpoint, spec, plan, group, nullptr));
+}
+
+StepBatch MakeStep(const Executor& executor, int64_t step, const std::vector<Piece>& pieces) {
+  StepBatch batch;
+  batch.step = step;
+  batch.epoch = executor.epoch();
+  batch.return_logits = true;
+  const int32_t size = executor.info().kv_block_size;
+  int32_t slot = 0;
+  for (const Piece& piece : pieces) {
+    batch.seq_begin.push_back(static_cast<int32_t>(batch.tokens.size()));
+    batch.block_begin.push_back(static_cast<int32_t>(batch.blocks.size()));
+    batch.context_lens.push_back(piece.end);
+    batch.blocks.insert(batch.blocks.end(), piece.blocks.begin(), piece.blocks.end());
+    SlotAssignment assignment;
+    assignment.slot = slot;
+    assignment.params.temperature = 0;
+    batch.assignments.push_back(assignment);
+    for (int32_t i = piece.begin; i < piece.end; ++i) {
+      SampleRow sample;
+      sample.row = static_cast<int32_t>(batch.tokens.size());
+      sample.slot = slot;
+      sample.position = i + 1;
+      batch.samples.push_back(sample);
+      batch.tokens.push_back(piece.tokens[static_cast<size_t>(i)]);
+      batch.positions.push_back(i);
+      batch.slots.push_back(piece.blocks[static_cast<size_t>(i / size)] * size + i % size);
+    }
+    ++slot;
+  }
+  batch.seq_begin.push_back(static_cast<int32_t>(batch.tokens.size()));
+  batch.block_begin.push_back(static_cast<int32_t>(batch.blocks.size()));
+  return batch;
+}
+
+std::vector<int32_t> RandomTokens(int count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>(random() % 100));
+  return tokens;
+}
+
+std::vector<float> LogitsOf(Executor& executor, const std::vector<int32_t>& tokens, int chunk,
+                            int in_flight, const std::vector<int32_t>& blocks) {
+  std::vector<float> logits;
+  int64_t step = 0;
+  int waiting = 0;
+  const auto wait = [&] {
+    const StepResult result = Must(executor.Wait());
+    logits.insert(logits.end(), result.logits.begin(), result.logits.end());
+    --waiting;
+  };
+  for (int32_t begin = 0; begin < std::ssize(tokens); begin += chunk) {
+    if (waiting == in_flight) wait();
+    const auto end = std::min<int32_t>(begin + chunk, static_cast<int32_t>(tokens.size()));
+    executor.Launch(MakeStep(executor, step++, {{tokens, begin, end, blocks}}));
+    ++waiting;
+  }
+  while (waiting > 0) wait();
+  if (!executor.Restart().ok()) std::abort();
+  return logits;
+}
+
+}  // namespace penstock
