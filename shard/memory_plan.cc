@@ -134,15 +134,19 @@ absl::Status TooMuch(const Planner& planner, const MemoryPlanOptions& options, i
       absl::StrCat(message, "The largest --kv-tokens that fits is ", most * options.kv_block_size));
 }
 
-// Half of what the rest leaves, but no more than all sequences at full length could use.
+// The cache is taken when the ranks are created, so the default is modest.
+constexpr int64_t kUnaskedKvBytes = int64_t{1} << 30;
+
+// A part of what the rest leaves, but no more than all sequences at full length could use.
 int64_t ChooseBlocks(const Planner& planner, const MemoryPlanOptions& options, int32_t max_context,
                      int64_t available) {
   const int64_t least = planner.Blocks(max_context);
   const int64_t useful = std::min<int64_t>(
       least * options.max_sequences, std::numeric_limits<int32_t>::max() / options.kv_block_size);
-  const int64_t rest = available - planner.Total(max_context, 0);
+  const int64_t rest = planner.Total(max_context, 0);
+  const int64_t most = rest + std::min((available - rest) / 2, kUnaskedKvBytes);
   return std::max(least, Planner::Largest(useful, [&](int64_t blocks) {
-                    return planner.Total(max_context, blocks) <= available - rest / 2;
+                    return planner.Total(max_context, blocks) <= most;
                   }));
 }
 

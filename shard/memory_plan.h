@@ -20,7 +20,8 @@ struct MemoryPlanOptions {
   int32_t max_sequences = 64;
   int32_t max_step_tokens = 512;
   int32_t kv_block_size = 16;
-  int32_t kv_tokens = 0;        // of the whole cache; 0: chosen from the memory available
+  int32_t kv_tokens = 0;  // of the whole cache; 0: a GiB's worth, or half of what is left if less,
+                          // but at least one sequence of max_context
   int64_t available_bytes = 0;  // for all ranks together; 0: ask the machine
 };
 

@@ -76,8 +76,7 @@ absl::Status BpeModel::IndexCharacters() {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string character(1, static_cast<char>(byte));
     const bool whole = spec_.byte_level || byte < 0x80;
-    byte_ids_[byte] =
-        whole ? Find(spec_.byte_level ? ToByteAlphabet(character) : character) : -1;
+    byte_ids_[byte] = whole ? Find(spec_.byte_level ? ToByteAlphabet(character) : character) : -1;
     fallback_ids_[byte] = spec_.byte_fallback ? Find(absl::StrFormat("<0x%02X>", byte)) : -1;
   }
   if (spec_.unk_token.empty()) return absl::OkStatus();

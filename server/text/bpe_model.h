@@ -68,11 +68,11 @@ class BpeModel {
   BpeSpec spec_;
   std::vector<const std::string*> tokens_;
   std::vector<std::string> words_;  // by position in the vocabulary: the token as a word
-  absl::flat_hash_map<absl::string_view, int32_t> ids_;  // by spelling
+  absl::flat_hash_map<absl::string_view, int32_t> ids_;       // by spelling
   absl::flat_hash_map<absl::string_view, int32_t> word_ids_;  // words that are one token
-  absl::flat_hash_map<uint64_t, Merge> merges_;  // by left id << 32 | right id
-  std::array<int32_t, 256> byte_ids_{};          // of bytes (byte-level) or ASCII; -1: none
-  std::array<int32_t, 256> fallback_ids_{};      // of "<0xHH>"; -1: none
+  absl::flat_hash_map<uint64_t, Merge> merges_;               // by left id << 32 | right id
+  std::array<int32_t, 256> byte_ids_{};      // of bytes (byte-level) or ASCII; -1: none
+  std::array<int32_t, 256> fallback_ids_{};  // of "<0xHH>"; -1: none
   int32_t unk_id_ = -1;
   size_t longest_word_ = 0;  // no token is longer, in bytes
 };

@@ -86,9 +86,8 @@ void BpeTokenizer::EncodeText(absl::string_view text, bool opens_text, const Enc
           return;
         }
         const TextPiece piece{part, opens_text && part.data() == normal.data()};
-        pre_tokenizer_.Cut(piece, scratch.regex, [&](TextPiece word) {
-          model_.Tokenize(word.text, scratch.model, ids);
-        });
+        pre_tokenizer_.Cut(piece, scratch.regex,
+                           [&](TextPiece word) { model_.Tokenize(word.text, scratch.model, ids); });
       });
 }
 

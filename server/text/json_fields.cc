@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxId = (1 << 24) - 1;  // bounds the tables that ids index
-
 std::string Describe(const json& node) {
   const json* type = FindField(node, "type");
   if (type != nullptr && type->is_string()) return type->get_ref<const std::string&>();
@@ -54,7 +52,7 @@ absl::StatusOr<int32_t> IdField(const json& node, absl::string_view key) {
   if (field == nullptr) return FieldError(node, key, "is missing");
   if (field->is_number_integer()) {
     const auto value = field->get<int64_t>();
-    if (value >= 0 && value <= kMaxId) {
+    if (value >= 0 && value <= kMaxTokenId) {
       return static_cast<int32_t>(value);
     }
   }

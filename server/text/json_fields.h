@@ -8,13 +8,16 @@
 
 namespace penstock {
 
+inline constexpr int32_t kMaxTokenId = (1 << 24) - 1;  // bounds the tables that ids index
+
 // Reading a JSON document that nobody vouches for: no function throws, every error names the object
 // by its "type" and the field.
 
 // Null when `node` is no object, or lacks the field, or has it as null.
 const nlohmann::json* FindField(const nlohmann::json& node, absl::string_view key);
 
-absl::Status FieldError(const nlohmann::json& node, absl::string_view key, absl::string_view problem);
+absl::Status FieldError(const nlohmann::json& node, absl::string_view key,
+                        absl::string_view problem);
 
 absl::StatusOr<std::string> StringField(const nlohmann::json& node, absl::string_view key);
 absl::StatusOr<std::string> StringField(const nlohmann::json& node, absl::string_view key,

@@ -16,23 +16,20 @@ using Codes = std::vector<utf8proc_int32_t>;
 
 bool IsUnknown(char32_t code) {
   if (code < kUnknownToNormalization[0].first) return false;
-  auto it = std::upper_bound(
-      std::begin(kUnknownToNormalization), std::end(kUnknownToNormalization), code,
-      [](char32_t value, const CodeRange& range) { return value < range.first; });
+  auto it =
+      std::upper_bound(std::begin(kUnknownToNormalization), std::end(kUnknownToNormalization), code,
+                       [](char32_t value, const CodeRange& range) { return value < range.first; });
   return it != std::begin(kUnknownToNormalization) && code <= std::prev(it)->last;
 }
 
-int CombiningClass(utf8proc_int32_t code) {
-  return utf8proc_get_property(code)->combining_class;
-}
+int CombiningClass(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
 
 void AppendDecomposed(char32_t code, int options, Codes* codes) {
   constexpr int kLongest = 32;  // Unicode's longest full decomposition has 18 characters
   utf8proc_int32_t parts[kLongest];
   int boundary = 0;
-  const auto count =
-      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, kLongest,
-                              static_cast<utf8proc_option_t>(options), &boundary);
+  const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, kLongest,
+                                             static_cast<utf8proc_option_t>(options), &boundary);
   if (count > 0 && count <= kLongest) {
     codes->insert(codes->end(), parts, parts + count);
   } else {
@@ -63,8 +60,8 @@ void Flush(bool compose, Codes* codes, std::string* out) {
   auto length = static_cast<utf8proc_ssize_t>(codes->size());
   if (compose && length > 0) {
     constexpr int kOptions = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    length = utf8proc_normalize_utf32(codes->data(), length,
-                                      static_cast<utf8proc_option_t>(kOptions));
+    length =
+        utf8proc_normalize_utf32(codes->data(), length, static_cast<utf8proc_option_t>(kOptions));
   }
   for (utf8proc_ssize_t i = 0; i < length; ++i) AppendUtf8((*codes)[i], out);
   codes->clear();

@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-// The "post_processor" of a tokenizer.json, reduced to what matters for one text: the tokens that go
-// before and behind it.
+// The "post_processor" of a tokenizer.json, reduced to what matters for one text: the tokens that
+// go before and behind it.
 struct PostProcessor {
   std::vector<int32_t> prefix, suffix;
 

@@ -122,8 +122,8 @@ class Metaspace final : public PreTokenizer::Step {
 
   void Cut(TextPiece piece, RegexScratch&, Visit visit) const override {
     std::string text = absl::StrReplaceAll(piece.text, {{" ", replacement_}});
-    const bool wanted = scheme_ == PrependScheme::kAlways ||
-                        (scheme_ == PrependScheme::kFirst && piece.opens_text);
+    const bool wanted =
+        scheme_ == PrependScheme::kAlways || (scheme_ == PrependScheme::kFirst && piece.opens_text);
     if (wanted && !absl::StartsWith(text, replacement_)) text.insert(0, replacement_);
     const TextPiece replaced{text, piece.opens_text};
     size_t begin = 0;
@@ -233,8 +233,7 @@ absl::Status PreTokenizer::Add(const json& node, int depth) {
 void PreTokenizer::Run(size_t step, TextPiece piece, RegexScratch& scratch, Visit visit) const {
   if (piece.text.empty()) return;
   if (step == steps_.size()) return visit(piece);
-  steps_[step]->Cut(piece, scratch,
-                    [&](TextPiece part) { Run(step + 1, part, scratch, visit); });
+  steps_[step]->Cut(piece, scratch, [&](TextPiece part) { Run(step + 1, part, scratch, visit); });
 }
 
 }  // namespace penstock

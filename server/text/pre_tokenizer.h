@@ -17,8 +17,8 @@ struct TextPiece {
   bool opens_text;         // nothing came before it in what the user wrote
 };
 
-// The "pre_tokenizer" of a tokenizer.json: cuts a text into the words that the model works on one by
-// one. Immutable, safe to share.
+// The "pre_tokenizer" of a tokenizer.json: cuts a text into the words that the model works on one
+// by one. Immutable, safe to share.
 class PreTokenizer {
  public:
   using Visit = absl::FunctionRef<void(TextPiece)>;
@@ -36,10 +36,12 @@ class PreTokenizer {
   static absl::StatusOr<PreTokenizer> FromJson(const nlohmann::json* node);
 
   // Visits the words of `piece` in order; they live as long as the call.
-  void Cut(TextPiece piece, RegexScratch& scratch, Visit visit) const { Run(0, piece, scratch, visit); }
+  void Cut(TextPiece piece, RegexScratch& scratch, Visit visit) const {
+    Run(0, piece, scratch, visit);
+  }
 
-  // The model's vocabulary is written in the byte alphabet (byte_alphabet.h) while the words come as
-  // plain text: the last step was ByteLevel.
+  // The model's vocabulary is written in the byte alphabet (byte_alphabet.h) while the words come
+  // as plain text: the last step was ByteLevel.
   bool byte_level() const { return byte_level_; }
 
  private:

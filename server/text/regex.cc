@@ -77,16 +77,15 @@ absl::StatusOr<Regex> Regex::Compile(absl::string_view pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   // In Ruby ^ and $ always mean lines.
-  constexpr uint32_t kOptions =
-      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+  constexpr uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
   auto program = std::make_unique<Program>();
   program->code.reset(pcre2_compile(Units(translated), translated.size(), kOptions, &error, &offset,
                                     context.get()));
   if (program->code == nullptr) {
     PCRE2_UCHAR message[256] = {};
     pcre2_get_error_message(error, message, sizeof(message));
-    return absl::InvalidArgumentError(absl::StrCat("regular expression '", pattern, "': ",
-                                                   reinterpret_cast<const char*>(message)));
+    return absl::InvalidArgumentError(absl::StrCat("regular expression '", pattern,
+                                                   "': ", reinterpret_cast<const char*>(message)));
   }
   program->jit = pcre2_jit_compile(program->code.get(), PCRE2_JIT_COMPLETE) == 0;
   return Regex(std::move(program));

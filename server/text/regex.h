@@ -48,7 +48,8 @@ class Regex {
  private:
   struct Program;
   explicit Regex(std::unique_ptr<Program> program);
-  bool Find(absl::string_view text, size_t from, RegexScratch::State& state, MatchSlice* match) const;
+  bool Find(absl::string_view text, size_t from, RegexScratch::State& state,
+            MatchSlice* match) const;
 
   std::unique_ptr<Program> program_;
 };

@@ -58,7 +58,8 @@ absl::StatusOr<SplitBehavior> BehaviorField(const nlohmann::json& node, SplitBeh
   return BehaviorField(node);
 }
 
-std::vector<MatchSlice> ApplyBehavior(SplitBehavior behavior, const std::vector<MatchSlice>& slices) {
+std::vector<MatchSlice> ApplyBehavior(SplitBehavior behavior,
+                                      const std::vector<MatchSlice>& slices) {
   switch (behavior) {
     case SplitBehavior::kIsolated: return slices;
     case SplitBehavior::kRemoved: {

@@ -16,6 +16,7 @@ absl::StatusOr<SplitBehavior> BehaviorField(const nlohmann::json& node);
 absl::StatusOr<SplitBehavior> BehaviorField(const nlohmann::json& node, SplitBehavior absent);
 
 // The slices that remain of `slices`, which cover a text in order (matches are the delimiters).
-std::vector<MatchSlice> ApplyBehavior(SplitBehavior behavior, const std::vector<MatchSlice>& slices);
+std::vector<MatchSlice> ApplyBehavior(SplitBehavior behavior,
+                                      const std::vector<MatchSlice>& slices);
 
 }  // namespace penstock

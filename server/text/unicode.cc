@@ -14,7 +14,7 @@ namespace {
 constexpr char32_t kReplacement = 0xFFFD;
 
 struct LeadByte {
-  int length;              // of the whole character; 0: no character begins like this
+  int length;               // of the whole character; 0: no character begins like this
   unsigned char low, high;  // the bounds of the second byte
 };
 

@@ -36,14 +36,14 @@ inline int Utf8Length(char lead) {
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-bool IsWhiteSpace(char32_t code);   // the White_Space property
-bool IsNumeric(char32_t code);      // categories Nd, Nl, No
-bool IsWordChar(char32_t code);     // letters, marks, decimal digits, connectors and joiners (UTS 18)
+bool IsWhiteSpace(char32_t code);  // the White_Space property
+bool IsNumeric(char32_t code);     // categories Nd, Nl, No
+bool IsWordChar(char32_t code);  // letters, marks, decimal digits, connectors and joiners (UTS 18)
 bool IsPunctuation(char32_t code);  // ASCII punctuation and the P categories of Unicode 8
 
-// A copy of valid UTF-8 in which every character younger than Unicode 14 is replaced by an older one
-// of the same category and length, for engines whose tables end there. Returns false, and leaves
-// `out` alone, when there is no such character.
+// A copy of valid UTF-8 in which every character younger than Unicode 14 is replaced by an older
+// one of the same category and length, for engines whose tables end there. Returns false, and
+// leaves `out` alone, when there is no such character.
 bool ReplaceYoungCharacters(absl::string_view text, std::string* out);
 
 }  // namespace penstock

@@ -88,17 +88,34 @@ TEST(CpusTest, AtLeastOneAndAtMostTheMachine) {
   EXPECT_LE(AvailableCpus(), static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-TEST(ThreadPoolTest, EveryWorkerRunsOncePerTask) {
+TEST(ThreadPoolTest, EveryPieceRunsOnceAndBeforeRunReturns) {
   for (int threads : {1, 2, 4})
     for (int spin : {0, 20}) {
       ThreadPool pool(threads, std::chrono::microseconds(spin));
-      std::vector<int> runs(static_cast<size_t>(threads));  // each worker writes its own
+      std::vector<int> runs(9);                                      // by piece
+      std::vector<int64_t> by_worker(static_cast<size_t>(threads));  // each worker writes its own
       for (int i = 0; i < 300; ++i) {
-        pool.Run([&](int worker) { ++runs[static_cast<size_t>(worker)]; });
-        if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // let it park
+        pool.Run(9, [&](int64_t piece, int worker) {
+          ++runs[static_cast<size_t>(piece)];
+          ++by_worker[static_cast<size_t>(worker)];
+        });
+        for (int count : runs) ASSERT_EQ(count, i + 1);
+        if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // they sleep
       }
-      for (int count : runs) EXPECT_EQ(count, 300);
+      int64_t total = 0;
+      for (int64_t count : by_worker) total += count;
+      EXPECT_EQ(total, 2700);
     }
+}
+
+TEST(ThreadPoolTest, WorkersShareTheWork) {
+  ThreadPool pool(2, std::chrono::microseconds(0));
+  std::atomic<int> inside{0};
+  pool.Run(2, [&](int64_t, int) {  // returns only when both pieces run at the same time
+    ++inside;
+    while (inside.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(inside.load(), 2);
 }
 
 TEST(ThreadPoolTest, RangesCoverEverythingOnce) {

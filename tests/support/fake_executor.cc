@@ -1,7 +1,5 @@
 #include "tests/support/fake_executor.h"
 
-#include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -8,6 +8,8 @@
 namespace penstock {
 namespace {
 
+constexpr int64_t kPiecesPerThread = 2;
+
 // Of the keys a row at `position` sees, the first.
 int64_t FirstKey(int64_t position, int32_t window) {
   return window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
@@ -42,8 +44,7 @@ void CpuAttention::Attention(Matrix q, const KvCache& cache, const DeviceBatch& 
   BuildItems(call);
   PlaceSharedParts(call);
   Reserve(call);
-  if (items_.size() == 1 && Chunks(items_[0]) == 1) return RunWorker(call, 0);
-  context_.pool->Run([&](int worker) { RunWorker(call, worker); });
+  context_.pool->Run(pieces_, [&](int64_t piece, int worker) { RunPiece(call, piece, worker); });
   for (const AttentionItem& item : items_)
     if (item.parts >= 0) MergeShared(call, item, scratch_[0]);
 }
@@ -52,10 +53,14 @@ void CpuAttention::BuildItems(const Call& call) {
   items_.clear();
   for (int32_t seq = 0; seq < call.batch->seqs(); ++seq) AddSequenceItems(call, seq);
   total_cost_ = 0;
+  int64_t chunks = 0;
   for (AttentionItem& item : items_) {
     item.cost = total_cost_;
     total_cost_ += Chunks(item) * ChunkCost(item);
+    chunks += Chunks(item);
   }
+  const int64_t threads = context_.pool->threads();
+  pieces_ = threads == 1 ? 1 : std::min(chunks, threads * kPiecesPerThread);
 }
 
 // KV head by KV head, so that a head's keys and values stay in cache between its items.
@@ -82,11 +87,10 @@ void CpuAttention::AddSequenceItems(const Call& call, int32_t seq) {
 }
 
 void CpuAttention::PlaceSharedParts(const Call& call) {
-  const int64_t threads = context_.pool->threads();
   int64_t size = 0;
   size_t i = 0;
-  for (int64_t t = 1; t < threads && !items_.empty(); ++t) {
-    const int64_t cut = Split(total_cost_, threads, t).begin;
+  for (int64_t piece = 1; piece < pieces_; ++piece) {
+    const int64_t cut = Split(total_cost_, pieces_, piece).begin;
     while (i + 1 < items_.size() && items_[i + 1].cost < cut) ++i;
     AttentionItem& item = items_[i];
     const int64_t last_chunk = item.cost + (Chunks(item) - 1) * ChunkCost(item);
@@ -107,17 +111,15 @@ void CpuAttention::Reserve(const Call& call) {
   }
 }
 
-void CpuAttention::RunWorker(const Call& call, int worker) {
-  const Range mine = items_.size() == 1 && Chunks(items_[0]) == 1
-                         ? Range{0, total_cost_}
-                         : Split(total_cost_, context_.pool->threads(), worker);
+void CpuAttention::RunPiece(const Call& call, int64_t piece, int worker) {
+  const Range mine = Split(total_cost_, pieces_, piece);
   const auto starts_after = [](int64_t cost, const AttentionItem& item) {
     return cost < item.cost;
   };
   auto item = std::upper_bound(items_.begin(), items_.end(), mine.begin, starts_after);
   if (item != items_.begin()) --item;
   for (; item != items_.end() && item->cost < mine.end; ++item) {
-    // A chunk belongs to the thread in whose range it starts.
+    // A chunk belongs to the piece in whose range it starts.
     const int64_t step = ChunkCost(*item);
     const auto chunks_before = [&](int64_t cost) {
       return std::clamp<int64_t>((cost - item->cost + step - 1) / step, 0, Chunks(*item));

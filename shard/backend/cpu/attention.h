@@ -18,14 +18,14 @@ struct AttentionItem {
   int32_t tokens = 0;
   int64_t chunk_begin = 0, chunk_end = 0;  // that some row sees
   int64_t cost = 0;                        // of the items before it
-  int64_t parts = -1;                      // several threads: where its parts are kept
+  int64_t parts = -1;                      // several pieces: where its parts are kept
   int32_t rows() const { return heads * tokens; }
 };
 
 // Paged attention on the CPU. The work is a sequence of (item, chunk of 128 positions) pairs, cut
-// into one contiguous range per thread. A thread merges an item's chunks in ascending order as it
-// goes; of an item shared by threads the chunks' parts are kept and merged in the same order
-// afterwards, which gives the same bits.
+// into contiguous pieces of about equal cost. A piece's thread merges an item's chunks in ascending
+// order as it goes; of an item that several pieces share the chunks' parts are kept and merged in
+// the same order afterwards, which gives the same bits.
 class CpuAttention : public AttentionOps {
  public:
   explicit CpuAttention(CpuContext& context) : context_(context) {}
@@ -58,11 +58,11 @@ class CpuAttention : public AttentionOps {
 
   void BuildItems(const Call& call);
   void AddSequenceItems(const Call& call, int32_t seq);
-  // Finds the items that threads share and gives their parts a place.
+  // Finds the items that pieces share and gives their parts a place.
   void PlaceSharedParts(const Call& call);
   void Reserve(const Call& call);
 
-  void RunWorker(const Call& call, int worker);
+  void RunPiece(const Call& call, int64_t piece, int worker);
   // Chunks [begin, end) of an item.
   void RunItem(const Call& call, const AttentionItem& item, Range chunks, Scratch& scratch);
   void AttendItemChunk(const Call& call, const AttentionItem& item, int64_t chunk, float* scores,
@@ -73,6 +73,7 @@ class CpuAttention : public AttentionOps {
   CpuContext& context_;
   std::vector<AttentionItem> items_;
   int64_t total_cost_ = 0;
+  int64_t pieces_ = 0;
   std::vector<float> shared_parts_;
   std::vector<Scratch> scratch_;  // per worker
 };

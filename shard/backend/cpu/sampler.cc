@@ -130,20 +130,16 @@ void CpuSampler::Sample(Matrix logits, int32_t vocab, std::span<const SampleRow>
   bool repeated = false;  // a slot's rows must be taken in order
   for (const SampleRow& row : rows)
     repeated |= std::exchange(slots_[static_cast<size_t>(row.slot)].last_call, calls_) == calls_;
-  const int64_t count = static_cast<int64_t>(rows.size());
-  const int64_t workers = repeated || count == 1 ? 1 : context_.pool->threads();
   scratch_.resize(static_cast<size_t>(context_.pool->threads()));
-  const auto sample = [&](int worker) {
-    const Range mine = Split(count, workers, worker);
-    for (int64_t i = mine.begin; i < mine.end; ++i)
-      (*out)[static_cast<size_t>(i)] =
-          SampleOne(static_cast<const float*>(logits.At(i, 0)), vocab, rows[static_cast<size_t>(i)],
-                    scratch_[static_cast<size_t>(worker)]);
+  const auto sample = [&](int64_t i, int worker) {
+    const size_t index = static_cast<size_t>(i);
+    (*out)[index] = SampleOne(static_cast<const float*>(logits.At(i, 0)), vocab, rows[index],
+                              scratch_[static_cast<size_t>(worker)]);
   };
-  if (workers == 1) {
-    sample(0);
+  if (repeated) {
+    for (int64_t i = 0; i < logits.rows; ++i) sample(i, 0);
   } else {
-    context_.pool->Run(sample);
+    context_.pool->Run(logits.rows, sample);
   }
   for (size_t i = 0; i < rows.size(); ++i)
     if (!context_.Check((*out)[i].token >= 0, "Sample",

@@ -5,6 +5,12 @@
 #include "shard/backend/cpu/isa.h"
 
 namespace penstock {
+namespace {
+
+constexpr int64_t kPiecesPerThread = 4;
+constexpr int64_t kMostPieces = int64_t{1} << 30;
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin) : spin_(spin) {
   for (int worker = 1; worker < threads; ++worker)
@@ -12,29 +18,34 @@ ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin) : spin_(spin
 }
 
 ThreadPool::~ThreadPool() {
-  task_ = nullptr;
+  stopping_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::Run(Task task) {
-  if (workers_.empty()) return task(0);
+void ThreadPool::Run(int64_t pieces, Task task) {
+  if (workers_.empty() || pieces <= 1 || pieces > kMostPieces) {
+    for (int64_t piece = 0; piece < pieces; ++piece) task(piece, 0);
+    return;
+  }
   task_ = &task;
-  running_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
+  pieces_ = static_cast<uint32_t>(pieces);
+  unfinished_.store(pieces_, std::memory_order_relaxed);
+  const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  ticket_.store(uint64_t{generation} << 32 | pieces_, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
   generation_.notify_all();
-  task(0);
-  for (uint32_t left; (left = running_.load(std::memory_order_acquire)) != 0;)
-    AwaitChange(running_, left);
+  TakePieces(generation, 0);
+  for (uint32_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;)
+    AwaitChange(unfinished_, left);
 }
 
 void ThreadPool::ForRanges(int64_t items, int64_t grain, absl::FunctionRef<void(Range)> task) {
-  const int64_t parts = std::min<int64_t>(threads(), items / std::max<int64_t>(grain, 1));
-  if (parts < 2) return task(Range{0, items});
-  Run([&](int worker) {
-    if (worker < parts) task(Split(items, parts, worker));
-  });
+  const int64_t most = threads() == 1 ? 1 : threads() * kPiecesPerThread;
+  const int64_t pieces = std::min(most, items / std::max<int64_t>(grain, 1));
+  if (pieces < 2) return task(Range{0, items});
+  Run(pieces, [&](int64_t piece, int) { task(Split(items, pieces, piece)); });
 }
 
 void ThreadPool::Work(int worker) {
@@ -42,9 +53,22 @@ void ThreadPool::Work(int worker) {
   while (true) {
     AwaitChange(generation_, seen);
     seen = generation_.load(std::memory_order_acquire);
-    if (task_ == nullptr) return;
-    (*task_)(worker);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    TakePieces(seen, worker);
+  }
+}
+
+void ThreadPool::TakePieces(uint32_t generation, int worker) {
+  uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  while (ticket >> 32 == generation && static_cast<uint32_t>(ticket) != 0) {
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire))
+      continue;
+    // While this piece is unfinished, Run() does not return and the next task cannot begin.
+    (*task_)(pieces_ - static_cast<uint32_t>(ticket), worker);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 && worker != 0)
+      unfinished_.notify_one();
+    ticket = ticket_.load(std::memory_order_acquire);
   }
 }
 
