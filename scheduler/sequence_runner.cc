@@ -116,7 +116,7 @@ absl::Status SequenceRunner::CheckResult(const LaunchedStep& step, const StepRes
                                             " with ", result.samples.size()));
   const int32_t vocab = executor_.info().vocab;
   for (const SampledToken& sample : result.samples)
-    if (!(sample.token >= 0 && sample.token < vocab))
+    if (sample.token != kNoToken && !(sample.token >= 0 && sample.token < vocab))
       return absl::InternalError(absl::StrCat("step ", step.step, ": the executor drew token ",
                                               sample.token, ", outside the vocabulary [0, ", vocab,
                                               ")"));
@@ -142,6 +142,11 @@ void SequenceRunner::Commit(const LaunchedStep& step, StepResult result) {
 }
 
 void SequenceRunner::CommitToken(Sequence& sequence, SampledToken token, absl::Time now) {
+  if (token.token == kNoToken)
+    return CloseRunning(
+        sequence, FinishReason::kNone,
+        absl::InternalError(absl::StrCat("the model's logits at position ", sequence.tokens.size(),
+                                         " are not finite")));
   sequence.failures = 0;
   sequence.tokens.push_back(token.token);
   SequenceTimes& times = sequence.times;

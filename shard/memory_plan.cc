@@ -95,10 +95,10 @@ class Planner {
 
   // A group's buffers are counted at its first rank.
   int64_t CommBytes(int rank) const {
-    const LocalCommOptions comm = CommOptions(spec_, plan_, options_);
+    const GroupOptions groups = PlanGroups(spec_, plan_, options_);
     int64_t bytes = 0;
-    if (plan_.tensor_rank(rank) == 0) bytes += LocalGroupBytes(plan_.tensor(), comm);
-    if (plan_.stage(rank) == 0) bytes += LocalGroupBytes(plan_.pipeline(), comm);
+    if (plan_.tensor_rank(rank) == 0) bytes += LocalGroupBytes(plan_.tensor(), groups.tensor);
+    if (plan_.stage(rank) == 0) bytes += LocalGroupBytes(plan_.pipeline(), groups.pipeline);
     return bytes;
   }
 
@@ -137,17 +137,31 @@ absl::Status TooMuch(const Planner& planner, const MemoryPlanOptions& options, i
 // The cache is taken when the ranks are created, so the default is modest.
 constexpr int64_t kUnaskedKvBytes = int64_t{1} << 30;
 
-// A part of what the rest leaves, but no more than all sequences at full length could use.
+// A part of what the fixed leaves, but no more than all sequences at full length could use.
 int64_t ChooseBlocks(const Planner& planner, const MemoryPlanOptions& options, int32_t max_context,
                      int64_t available) {
   const int64_t least = planner.Blocks(max_context);
   const int64_t useful = std::min<int64_t>(
       least * options.max_sequences, std::numeric_limits<int32_t>::max() / options.kv_block_size);
-  const int64_t rest = planner.Total(max_context, 0);
-  const int64_t most = rest + std::min((available - rest) / 2, kUnaskedKvBytes);
+  const int64_t fixed = planner.Total(max_context, 0);
+  const int64_t most = fixed + std::min((available - fixed) / 2, kUnaskedKvBytes);
   return std::max(least, Planner::Largest(useful, [&](int64_t blocks) {
                     return planner.Total(max_context, blocks) <= most;
                   }));
+}
+
+absl::Status CheckContext(const ModelSpec& spec, const MemoryPlanOptions& options,
+                          int32_t context) {
+  const double factor = spec.rope.scaling == RopeScaling::kDynamic ? spec.rope.factor : 1.0;
+  const auto longest = static_cast<int64_t>(spec.max_context * std::max(factor, 1.0));
+  if (context > longest)
+    return absl::InvalidArgumentError(absl::StrCat("max_context (", context, ") exceeds the ",
+                                                   longest, " positions the model was made for"));
+  if (options.kv_tokens > 0 && options.kv_tokens < context)
+    return absl::InvalidArgumentError(absl::StrCat("kv_tokens (", options.kv_tokens,
+                                                   ") cannot hold one sequence of max_context (",
+                                                   context, ")"));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -158,12 +172,14 @@ int64_t MemoryPlan::total() const {
   return bytes;
 }
 
-LocalCommOptions CommOptions(const ModelSpec& spec, const ShardPlan& plan,
-                             const MemoryPlanOptions& options) {
-  LocalCommOptions comm;
-  comm.max_elements = int64_t{options.max_step_tokens} * spec.hidden;
-  comm.send_depth = plan.pipeline() > 1 ? 2 : 1;
-  return comm;
+GroupOptions PlanGroups(const ModelSpec& spec, const ShardPlan& plan,
+                        const MemoryPlanOptions& options) {
+  GroupOptions groups;
+  for (LocalCommOptions* group : {&groups.tensor, &groups.pipeline})
+    group->max_elements = int64_t{options.max_step_tokens} * spec.hidden;
+  for (int stage = 1; stage < plan.pipeline(); ++stage)
+    groups.pipeline.links.push_back({stage - 1, stage});
+  return groups;
 }
 
 absl::StatusOr<MemoryPlan> PlanMemory(const ModelSpec& spec, const ShardPlan& plan,
@@ -181,10 +197,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const ModelSpec& spec, const ShardPlan& pl
         context, [&](int64_t tokens) { return fits(std::max<int64_t>(tokens, 1)); }));
   if (options.kv_tokens > 0 && options.max_context == 0)
     context = std::min(context, options.kv_tokens);
-  if (options.kv_tokens > 0 && options.kv_tokens < context)
-    return absl::InvalidArgumentError(absl::StrCat("kv_tokens (", options.kv_tokens,
-                                                   ") cannot hold one sequence of max_context (",
-                                                   context, ")"));
+  RETURN_IF_ERROR(CheckContext(spec, options, context));
   const int64_t blocks = options.kv_tokens > 0 ? planner.Blocks(options.kv_tokens)
                                                : ChooseBlocks(planner, options, context, available);
   if (planner.Total(context, blocks) > available)

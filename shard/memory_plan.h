@@ -47,8 +47,11 @@ struct MemoryPlan {
 absl::StatusOr<MemoryPlan> PlanMemory(const ModelSpec& spec, const ShardPlan& plan,
                                       const MemoryPlanOptions& options, const Backend& backend);
 
-// The buffers of each group that joins the ranks.
-LocalCommOptions CommOptions(const ModelSpec& spec, const ShardPlan& plan,
-                             const MemoryPlanOptions& options);
+// The groups that join the ranks: those of a stage, and one rank of each stage.
+struct GroupOptions {
+  LocalCommOptions tensor, pipeline;
+};
+GroupOptions PlanGroups(const ModelSpec& spec, const ShardPlan& plan,
+                        const MemoryPlanOptions& options);
 
 }  // namespace penstock

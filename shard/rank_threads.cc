@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shard/base/status_macros.h"
 
 namespace penstock {
 namespace {
@@ -14,9 +15,9 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-RankThreads::RankThreads(const ShardPlan& plan, const LocalCommOptions& comm,
+RankThreads::RankThreads(const ShardPlan& plan, const GroupOptions& groups,
                          std::vector<std::unique_ptr<Shard>> shards)
-    : plan_(plan), comm_(comm) {
+    : plan_(plan), groups_(groups) {
   {
     MutexLock lock(&mutex_);
     for (auto& shard : shards) {
@@ -41,12 +42,13 @@ void RankThreads::Connect() {
   const int tensor = plan_.tensor(), pipeline = plan_.pipeline();
   std::vector<std::unique_ptr<Communicator>> of_stage(ranks_.size()), of_column(ranks_.size());
   for (int stage = 0; stage < pipeline; ++stage) {
-    auto group = MakeLocalGroup(absl::StrCat("tensor (stage ", stage, ")"), tensor, comm_);
+    auto group = MakeLocalGroup(absl::StrCat("tensor (stage ", stage, ")"), tensor, groups_.tensor);
     for (int t = 0; t < tensor; ++t)
       of_stage[static_cast<size_t>(stage * tensor + t)] = std::move(group[static_cast<size_t>(t)]);
   }
   for (int t = 0; t < tensor; ++t) {
-    auto group = MakeLocalGroup(absl::StrCat("pipeline (tensor rank ", t, ")"), pipeline, comm_);
+    auto group =
+        MakeLocalGroup(absl::StrCat("pipeline (tensor rank ", t, ")"), pipeline, groups_.pipeline);
     for (int stage = 0; stage < pipeline; ++stage)
       of_column[static_cast<size_t>(stage * tensor + t)] =
           std::move(group[static_cast<size_t>(stage)]);
@@ -91,7 +93,7 @@ void RankThreads::Abort(absl::Status why) {
 
 void RankThreads::Fail(absl::Status why) {
   if (!failure_.ok()) return;
-  failure_ = std::move(why);
+  failure_ = why.ok() ? absl::CancelledError("aborted") : std::move(why);
   for (Rank& rank : ranks_) rank.shard->Abort(failure_);
   SetOutstanding(0);
 }
@@ -106,6 +108,7 @@ absl::Status RankThreads::Restart(std::chrono::milliseconds timeout) {
       },
       timeout);
   if (!met) return absl::DeadlineExceededError(absl::StrCat("cannot restart: ", Late()));
+  for (Rank& rank : ranks_) RETURN_IF_ERROR(rank.shard->Ready());
   ++epoch_;
   steps_.clear();
   results_.clear();

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "shard/api/executor.h"
 #include "shard/base/mutex.h"
-#include "shard/comm/local_comm.h"
+#include "shard/memory_plan.h"
 #include "shard/model/shard_plan.h"
 #include "shard/shard.h"
 
@@ -22,8 +22,7 @@ namespace penstock {
 // order; the first error of any rank fails them all until Restart(). Thread-safe.
 class RankThreads {
  public:
-  // `comm` is for every group of the plan.
-  RankThreads(const ShardPlan& plan, const LocalCommOptions& comm,
+  RankThreads(const ShardPlan& plan, const GroupOptions& groups,
               std::vector<std::unique_ptr<Shard>> shards);
   // Aborts what is in progress and joins.
   ~RankThreads();
@@ -59,7 +58,7 @@ class RankThreads {
   void SetOutstanding(int count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ShardPlan plan_;
-  const LocalCommOptions comm_;
+  const GroupOptions groups_;
   const Clock::time_point created_ = Clock::now();
 
   mutable Mutex mutex_;

@@ -10,6 +10,8 @@
 namespace penstock {
 namespace {
 
+constexpr const char* kLayer = "layer";
+
 int64_t BlocksPerSequence(const MemoryPlanOptions& options) {
   return (options.max_context + options.kv_block_size - 1) / options.kv_block_size;
 }
@@ -92,15 +94,18 @@ absl::StatusOr<StepResult> Shard::Run(const StepBatch& batch) {
   Forward(x);
   StepResult result{.step = batch.step, .samples = {}, .logits = {}};
   if (plan_.last_stage(rank_)) Finish(batch, x, &result);
-  const absl::Status outcome = Outcome();
+  // The groups first: what the backend then finds wrong may be of their making.
+  absl::Status outcome = Lost();
+  outcome.Update(backend_->Sync());
+  const std::string operation = this->operation();
   operation_.store("idle");
   const double moved = Transferred() - transferred;
   stats_.transfer += moved;
   stats_.busy += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() -
                  (Waited() - waited) - moved;
   if (!outcome.ok())
-    return absl::Status(outcome.code(), absl::StrCat("step ", batch.step, ", rank ", rank_, ": ",
-                                                     outcome.message()));
+    return absl::Status(outcome.code(), absl::StrCat("step ", batch.step, ", rank ", rank_, ", ",
+                                                     operation, ": ", outcome.message()));
   return result;
 }
 
@@ -148,15 +153,19 @@ void Shard::Forward(Matrix x) {
     operation_.store("receive from the previous stage");
     pipeline_group_->Recv(stage - 1, x);
   }
-  operation_.store("layers");
-  for (int i = 0; i < model_->layers(); ++i)
+  for (int i = 0; i < model_->layers(); ++i) {
+    if (!Lost().ok()) return;  // the rest is worth nothing, and someone waits for the end of it
+    layer_.store(static_cast<int>(plan_.Layers(stage).begin) + i);
+    operation_.store(kLayer);
     model_->Layer(ctx, i, *caches_[static_cast<size_t>(i)], x);
-  if (plan_.last_stage(rank_)) return;
+  }
+  if (plan_.last_stage(rank_) || !Lost().ok()) return;
   operation_.store("send to the next stage");
   pipeline_group_->Send(x, stage + 1);
 }
 
 void Shard::Finish(const StepBatch& batch, Matrix x, StepResult* result) {
+  if (!Lost().ok()) return;
   const auto count = std::ssize(batch.samples);
   if (count > 0) {
     ForwardContext ctx{backend_->dense(), backend_->attention(), *tensor_group_, batch_,
@@ -164,9 +173,7 @@ void Shard::Finish(const StepBatch& batch, Matrix x, StepResult* result) {
     operation_.store("logits");
     model_->Logits(ctx, x, logits_.view.Rows(0, count));
   }
-  // After a lost peer the logits are not worth drawing from; Outcome() will tell.
-  if (rank_ != plan_.driver() || !tensor_group_->status().ok() || !pipeline_group_->status().ok())
-    return;
+  if (rank_ != plan_.driver() || !Lost().ok()) return;
   operation_.store("sample");
   backend_->sampling().Assign(batch.assignments);
   if (count == 0) return;
@@ -177,12 +184,14 @@ void Shard::Finish(const StepBatch& batch, Matrix x, StepResult* result) {
   backend_->Download(logits, result->logits.data());
 }
 
-// The communicators first: what a backend then finds wrong may be of their making.
-absl::Status Shard::Outcome() {
-  const absl::Status computed = backend_->Sync();
+absl::Status Shard::Lost() const {
   RETURN_IF_ERROR(tensor_group_->status());
-  RETURN_IF_ERROR(pipeline_group_->status());
-  return computed;
+  return pipeline_group_->status();
+}
+
+std::string Shard::operation() const {
+  const char* operation = operation_.load();
+  return operation == kLayer ? absl::StrCat(operation, " ", layer_.load()) : operation;
 }
 
 double Shard::Waited() const {

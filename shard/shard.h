@@ -39,8 +39,9 @@ class Shard {
   // Ends a Run() in progress as soon as it waits for a peer. Thread-safe, while connected.
   void Abort(const absl::Status& why);
 
-  const char* operation() const { return operation_.load(); }  // thread-safe: what it is doing
-  StageStats stats() const { return stats_; }                  // of all steps run
+  std::string operation() const;                     // thread-safe: what it is doing
+  absl::Status Ready() { return backend_->Sync(); }  // an error that will stay; between steps
+  StageStats stats() const { return stats_; }        // of all steps run
   std::string signature() const { return backend_->signature(); }
 
  private:
@@ -51,7 +52,7 @@ class Shard {
   void Upload(const StepBatch& batch);
   void Forward(Matrix x);
   void Finish(const StepBatch& batch, Matrix x, StepResult* result);
-  absl::Status Outcome();
+  absl::Status Lost() const;  // why a group has failed
   double Waited() const;
   double Transferred() const;
 
@@ -72,6 +73,7 @@ class Shard {
   int64_t next_step_ = 0;
   StageStats stats_;
   std::atomic<const char*> operation_{"idle"};
+  std::atomic<int> layer_{0};  // while the operation is kLayer
 };
 
 // What Allocate() will take, for the memory plan.

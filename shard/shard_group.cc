@@ -19,7 +19,7 @@ class ShardGroup final : public Executor {
              bool spin, std::vector<std::unique_ptr<Shard>> shards)
       : info_(options.memory.info),
         timeout_(options.step_timeout),
-        ranks_(plan, GroupOptions(spec, plan, options, spin), std::move(shards)) {}
+        ranks_(plan, Groups(spec, plan, options, spin), std::move(shards)) {}
 
   const ExecutorInfo& info() const override { return info_; }
   uint64_t epoch() const override { return ranks_.epoch(); }
@@ -40,12 +40,14 @@ class ShardGroup final : public Executor {
   PipelineStats Stats() const override { return ranks_.Stats(); }
 
  private:
-  static LocalCommOptions GroupOptions(const ModelSpec& spec, const ShardPlan& plan,
-                                       const ShardGroupOptions& options, bool spin) {
-    LocalCommOptions group = CommOptions(spec, plan, options.memory.options);
-    group.timeout = options.step_timeout;
-    group.spin = spin;
-    return group;
+  static GroupOptions Groups(const ModelSpec& spec, const ShardPlan& plan,
+                             const ShardGroupOptions& options, bool spin) {
+    GroupOptions groups = PlanGroups(spec, plan, options.memory.options);
+    for (LocalCommOptions* group : {&groups.tensor, &groups.pipeline}) {
+      group->timeout = options.step_timeout;
+      group->spin = spin;
+    }
+    return groups;
   }
 
   const ExecutorInfo info_;

@@ -36,11 +36,15 @@ absl::Status CheckOffsets(const char* field, const std::vector<int32_t>& offsets
   return absl::OkStatus();
 }
 
-// Each sequence's rows are the last ones of its context, written where its blocks say.
+// Each sequence's rows are the last ones of its context, written where its blocks say. A rank's
+// buffers hold the blocks of a full context per sequence, no more.
 absl::Status CheckSequence(const StepBatch& batch, const ExecutorInfo& info, size_t seq) {
   const int64_t context = batch.context_lens[seq], size = info.kv_block_size;
   const int32_t* blocks = batch.blocks.data() + batch.block_begin[seq];
   const int64_t held = batch.block_begin[seq + 1] - batch.block_begin[seq];
+  if ((held - 1) * size >= info.max_context)
+    return Bad("block_begin", absl::StrCat(held, " blocks of sequence ", seq,
+                                           " exceed the context of ", info.max_context));
   if (context < 1 || context > info.max_context || context > held * size)
     return Bad("context_lens", absl::StrCat(context, " of sequence ", seq, " with ", held,
                                             " blocks; the limit is ", info.max_context));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/text/byte_alphabet.h"
@@ -15,6 +16,16 @@ namespace {
 constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
 // Up to here scanning for the best pair beats keeping a heap.
 constexpr size_t kShortWord = 48;
+constexpr char kSpaceMark[] = "\xE2\x96\x81";  // U+2581, how SentencePiece spells a space
+constexpr size_t kSpaceMarkBytes = sizeof(kSpaceMark) - 1;
+
+// Where the first space mark begins that follows something else than a space mark; the size if
+// none.
+size_t EndOfMarkedWord(absl::string_view text) {
+  size_t at = 0;
+  while (absl::StartsWith(text.substr(at), kSpaceMark)) at += kSpaceMarkBytes;
+  return std::min(text.find(kSpaceMark, at), text.size());
+}
 
 uint64_t PairKey(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
@@ -38,6 +49,7 @@ absl::StatusOr<BpeModel> BpeModel::Build(BpeSpec spec) {
   RETURN_IF_ERROR(model.IndexMerges());
   RETURN_IF_ERROR(model.IndexCharacters());
   model.FindWholeWords();
+  model.cuts_at_marks_ = model.CanCutAtMarks();
   return model;
 }
 
@@ -120,7 +132,28 @@ const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {
   return it == merges_.end() ? nullptr : &it->second;
 }
 
+// SentencePiece-style models see whole texts as one word. Where no merge makes a token that has a
+// space mark behind another character, nothing is ever merged across that place, and the text can
+// be cut there without changing a token.
+bool BpeModel::CanCutAtMarks() const {
+  if (spec_.byte_level || spec_.ignore_merges || Find(kSpaceMark) < 0) return false;
+  return std::none_of(merges_.begin(), merges_.end(), [this](const auto& entry) {
+    const std::string& token = *tokens_[entry.second.id];
+    return EndOfMarkedWord(token) < token.size();
+  });
+}
+
 void BpeModel::Tokenize(absl::string_view word, Scratch& scratch, std::vector<int32_t>* ids) const {
+  while (cuts_at_marks_ && !word.empty()) {
+    const size_t end = EndOfMarkedWord(word);
+    TokenizeWord(word.substr(0, end), scratch, ids);
+    word.remove_prefix(end);
+  }
+  if (!word.empty()) TokenizeWord(word, scratch, ids);
+}
+
+void BpeModel::TokenizeWord(absl::string_view word, Scratch& scratch,
+                            std::vector<int32_t>* ids) const {
   if (word.size() <= longest_word_) {
     const auto it = word_ids_.find(word);
     if (it != word_ids_.end()) {

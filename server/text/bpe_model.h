@@ -58,6 +58,8 @@ class BpeModel {
   absl::Status IndexMerges();
   absl::Status IndexCharacters();
   void FindWholeWords();
+  bool CanCutAtMarks() const;
+  void TokenizeWord(absl::string_view word, Scratch& scratch, std::vector<int32_t>* ids) const;
   const Merge* FindMerge(int32_t left, int32_t right) const;
   void AppendSymbols(absl::string_view word, Scratch& scratch) const;
   bool AppendFallback(absl::string_view character, Scratch& scratch) const;
@@ -74,7 +76,8 @@ class BpeModel {
   std::array<int32_t, 256> byte_ids_{};      // of bytes (byte-level) or ASCII; -1: none
   std::array<int32_t, 256> fallback_ids_{};  // of "<0xHH>"; -1: none
   int32_t unk_id_ = -1;
-  size_t longest_word_ = 0;  // no token is longer, in bytes
+  bool cuts_at_marks_ = false;  // see CanCutAtMarks
+  size_t longest_word_ = 0;     // no token is longer, in bytes
 };
 
 struct BpeModel::Scratch {

@@ -51,6 +51,9 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
+// In the place of a token: no logit was finite. The sequence cannot go on; its neighbours can.
+inline constexpr int32_t kNoToken = -1;
+
 struct SampledToken {
   int32_t token = 0;
   float logprob = 0;              // of the raw logits; 0 unless asked for

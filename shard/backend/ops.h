@@ -100,8 +100,9 @@ class SamplingOps {
   virtual ~SamplingOps() = default;
   // Binds sequences to slots; what a slot held before is forgotten.
   virtual void Assign(std::span<const SlotAssignment> assignments) = 0;
-  // logits is [samples, >= vocab] f32, left unchanged. Ids from `vocab` on are never drawn. `out`
-  // is complete after Backend::Sync(). Draws are added to their slots' counts.
+  // logits is [samples, >= vocab] f32, left unchanged. Ids from `vocab` on are never drawn; a
+  // row without a finite logit gets kNoToken. `out` is complete after Backend::Sync(). Draws are
+  // added to their slots' counts.
   virtual void Sample(Matrix logits, int32_t vocab, std::span<const SampleRow> rows,
                       std::vector<SampledToken>* out) = 0;
 };

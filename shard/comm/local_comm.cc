@@ -11,29 +11,41 @@
 namespace penstock {
 namespace {
 
-void CopyMatrix(Matrix from, Matrix to) {
-  const size_t bytes = static_cast<size_t>(from.cols) * SizeOf(from.dtype);
-  for (int64_t row = 0; row < from.rows; ++row) std::memcpy(to.At(row, 0), from.At(row, 0), bytes);
-}
-
-// A packed matrix of the same extent as `like`.
-Matrix Packed(void* data, Matrix like) {
-  return {data, like.rows, like.cols, like.cols, like.dtype};
-}
-
-// sum[i] = parts[0][i] + parts[1][i] + ... for the elements [begin, end) of a packed matrix.
-void SumInRankOrder(const LocalGroup& group, int64_t begin, int64_t end, float* sum) {
-  const int64_t cols = group.offered(0).cols;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const Matrix part = group.offered(rank);
-    for (int64_t at = begin; at < end;) {
-      const int64_t row = at / cols, col = at % cols;
-      const int64_t count = std::min(cols - col, end - at);
-      const float* from = part.F32() + row * part.stride + col;
-      for (int64_t i = 0; i < count; ++i) sum[at + i] = rank == 0 ? from[i] : sum[at + i] + from[i];
-      at += count;
-    }
+// Calls visit(address, offset, count) for each run of neighbouring elements among [begin, end) of a
+// matrix in row-major order; offset counts from `begin`.
+template <typename Visit>
+void ForEachRun(Matrix matrix, int64_t begin, int64_t end, Visit visit) {
+  for (int64_t at = begin; at < end;) {
+    const int64_t row = at / matrix.cols, col = at % matrix.cols;
+    const int64_t left = matrix.stride == matrix.cols ? end - at : matrix.cols - col;
+    const int64_t count = std::min(left, end - at);
+    visit(matrix.At(row, col), at - begin, count);
+    at += count;
   }
+}
+
+void Pack(Matrix from, int64_t begin, int64_t end, void* to) {
+  const auto size = static_cast<int64_t>(SizeOf(from.dtype));
+  ForEachRun(from, begin, end, [&](const void* run, int64_t offset, int64_t count) {
+    std::memcpy(static_cast<std::byte*>(to) + offset * size, run,
+                static_cast<size_t>(count * size));
+  });
+}
+
+void Unpack(const void* from, int64_t begin, int64_t end, Matrix to) {
+  const auto size = static_cast<int64_t>(SizeOf(to.dtype));
+  ForEachRun(to, begin, end, [&](void* run, int64_t offset, int64_t count) {
+    std::memcpy(run, static_cast<const std::byte*>(from) + offset * size,
+                static_cast<size_t>(count * size));
+  });
+}
+
+void AddTwo(const float* a, const float* b, int64_t count, float* __restrict sum) {
+  for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+}
+
+void AddTo(const float* a, int64_t count, float* __restrict sum) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += a[i];
 }
 
 class LocalComm final : public Communicator {
@@ -43,72 +55,129 @@ class LocalComm final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
 
+  // Every rank adds up everything: for a few ranks that is as much memory traffic as adding a part
+  // and fetching the others', with half the waiting.
   void AllReduceSum(Matrix inout) override {
-    if (size() == 1 || !Fits(inout, "AllReduceSum")) return;
-    float* sum = group_->sum(round_++);
-    group_->Offer(rank_, inout);
-    if (!group_->Barrier(rank_, "AllReduceSum", &waited_)) return;
-    const int64_t elements = inout.rows * inout.cols;
-    SumInRankOrder(*group_, elements * rank_ / size(), elements * (rank_ + 1) / size(), sum);
-    if (!group_->Barrier(rank_, "AllReduceSum", &waited_)) return;
-    CopyMatrix(Packed(sum, inout), inout);
+    constexpr const char* kOperation = "AllReduceSum";
+    if (size() == 1) return;
+    if (!Require(inout.dtype == DType::kF32, kOperation, "only f32 can be added up") ||
+        !Fits(inout, kOperation))
+      return;
+    InPieces(kOperation, inout, true, [&](uint64_t round, int64_t begin, int64_t end) {
+      ForEachRun(inout, begin, end, [&](void* run, int64_t offset, int64_t count) {
+        SumInRankOrder(round, offset, count, static_cast<float*>(run));
+      });
+    });
   }
 
   void AllGather(Matrix mine, Matrix all) override {
-    if (size() == 1) return CopyMatrix(mine, all);
-    group_->Offer(rank_, mine);
-    if (!group_->Barrier(rank_, "AllGather", &waited_)) return;
-    for (int rank = 0; rank < size(); ++rank)
-      CopyMatrix(group_->offered(rank), all.Rows(rank * mine.rows, mine.rows));
-    group_->Barrier(rank_, "AllGather", &waited_);  // until then the others read `mine`
+    constexpr const char* kOperation = "AllGather";
+    if (!Require(all.rows == size() * mine.rows && all.cols == mine.cols && all.dtype == mine.dtype,
+                 kOperation, "the matrices do not match"))
+      return;
+    if (size() == 1) {
+      return ForEachRun(mine, 0, mine.rows * mine.cols, [&](void* run, int64_t at, int64_t count) {
+        Unpack(run, at, at + count, all);
+      });
+    }
+    InPieces(kOperation, mine, true, [&](uint64_t round, int64_t begin, int64_t end) {
+      for (int rank = 0; rank < size(); ++rank)
+        Unpack(Values(rank, round), begin, end, all.Rows(rank * mine.rows, mine.rows));
+    });
   }
 
   void Broadcast(int root, Matrix inout) override {
+    constexpr const char* kOperation = "Broadcast";
+    if (!Require(root >= 0 && root < size(), kOperation, absl::StrCat("no rank ", root))) return;
     if (size() == 1) return;
-    group_->Offer(rank_, inout);
-    if (!group_->Barrier(rank_, "Broadcast", &waited_)) return;
-    if (rank_ != root) CopyMatrix(group_->offered(root), inout);
-    group_->Barrier(rank_, "Broadcast", &waited_);
+    InPieces(kOperation, inout, rank_ == root, [&](uint64_t round, int64_t begin, int64_t end) {
+      if (rank_ != root) Unpack(Values(root, round), begin, end, inout);
+    });
   }
 
   void Send(Matrix from, int to_rank) override {
-    if (!Fits(from, "Send")) return;
-    LocalGroup::Channel& channel = group_->channel(rank_, to_rank);
-    if (!group_->AwaitRoom(channel, rank_, to_rank, &waited_)) return;
-    const uint64_t sent = channel.sent.load();
-    Timed([&] { CopyMatrix(from, Packed(Slot(channel, sent), from)); });
-    channel.sent.store(sent + 1);
+    LocalGroup::Channel* channel = Link(rank_, to_rank, from, "Send");
+    if (channel == nullptr || !group_->AwaitRoom(*channel, rank_, to_rank, &waited_)) return;
+    const uint64_t sent = channel->sent.load();
+    LocalGroup::Channel::Slot& slot = channel->slot(sent);
+    slot.rows = from.rows;
+    slot.cols = from.cols;
+    Timed([&] { Pack(from, 0, from.rows * from.cols, slot.values.data()); });
+    channel->sent.store(sent + 1);
     group_->Wake();
   }
 
   void Recv(int from_rank, Matrix to) override {
-    if (!Fits(to, "Recv")) return;
-    LocalGroup::Channel& channel = group_->channel(from_rank, rank_);
-    if (!group_->AwaitMatrix(channel, rank_, from_rank, &waited_)) return;
-    const uint64_t received = channel.received.load();
-    Timed([&] { CopyMatrix(Packed(Slot(channel, received), to), to); });
-    channel.received.store(received + 1);
+    LocalGroup::Channel* channel = Link(from_rank, rank_, to, "Recv");
+    if (channel == nullptr || !group_->AwaitMatrix(*channel, rank_, from_rank, &waited_)) return;
+    const uint64_t received = channel->received.load();
+    LocalGroup::Channel::Slot& slot = channel->slot(received);
+    if (!Require(slot.rows == to.rows && slot.cols == to.cols, "Recv",
+                 absl::StrCat("rank ", from_rank, " sent ", slot.rows, "x", slot.cols,
+                              ", expected ", to.rows, "x", to.cols)))
+      return;
+    Timed([&] { Unpack(slot.values.data(), 0, to.rows * to.cols, to); });
+    channel->received.store(received + 1);
     group_->Wake();
   }
 
   absl::Status status() const override { return group_->status(); }
-  void Abort(const absl::Status& why) override { group_->Fail(why); }
+  void Abort(const absl::Status& why) override {
+    group_->Fail(why.ok() ? absl::CancelledError("aborted") : why);
+  }
   double transfer_seconds() const override { return transferred_; }
   double wait_seconds() const override { return waited_; }
 
  private:
+  const float* Values(int rank, uint64_t round) const {
+    return group_->offer(rank, round).values.data();
+  }
+
+  // Moves `matrix` through the group's buffers: packs a piece if this rank `offers` it, waits for
+  // the others' and calls take(round, begin, end).
+  template <typename Take>
+  void InPieces(const char* operation, Matrix matrix, bool offers, Take take) {
+    const int64_t elements = matrix.rows * matrix.cols;
+    const int64_t piece = LocalGroup::PieceElements(group_->options());
+    for (int64_t begin = 0; begin < elements && !group_->failed(); begin += piece) {
+      const int64_t end = std::min(begin + piece, elements);
+      const uint64_t round = round_++;
+      LocalGroup::Offer& mine = group_->offer(rank_, round);
+      mine.operation = operation;
+      mine.rows = matrix.rows;
+      mine.cols = matrix.cols;
+      if (offers) Pack(matrix, begin, end, mine.values.data());
+      if (!group_->Exchange(rank_, round, &waited_)) return;
+      take(round, begin, end);
+    }
+  }
+
+  void SumInRankOrder(uint64_t round, int64_t offset, int64_t count, float* sum) const {
+    AddTwo(Values(0, round) + offset, Values(1, round) + offset, count, sum);
+    for (int rank = 2; rank < size(); ++rank) AddTo(Values(rank, round) + offset, count, sum);
+  }
+
+  // False when the group has failed, be it for this.
+  bool Require(bool condition, const char* operation, const std::string& otherwise) {
+    if (!condition) group_->Fail(absl::StatusCode::kInvalidArgument, rank_, operation, otherwise);
+    return !group_->failed();
+  }
   bool Fits(Matrix matrix, const char* operation) {
-    if (group_->failed()) return false;
-    if (matrix.rows * matrix.cols <= group_->options().max_elements) return true;
-    group_->Fail(group_->Error(
-        absl::StatusCode::kInvalidArgument, rank_, operation,
-        absl::StrCat(matrix.rows, "x", matrix.cols, " exceeds the group's buffers of ",
-                     group_->options().max_elements, " elements")));
-    return false;
+    const int64_t most = group_->options().max_elements;
+    return matrix.rows * matrix.cols <= most
+               ? !group_->failed()
+               : Require(false, operation,
+                         absl::StrCat(matrix.rows, "x", matrix.cols,
+                                      " exceeds the group's buffers of ", most, " elements"));
   }
-  static void* Slot(LocalGroup::Channel& channel, uint64_t count) {
-    return channel.slots[count % channel.slots.size()].data();
+  LocalGroup::Channel* Link(int from, int to, Matrix matrix, const char* operation) {
+    if (!Fits(matrix, operation)) return nullptr;
+    LocalGroup::Channel* channel = group_->channel(from, to);
+    if (channel == nullptr)
+      Require(false, operation, absl::StrCat("no link from rank ", from, " to rank ", to));
+    return channel;
   }
+
   template <typename Move>
   void Timed(Move move) {
     const auto begin = std::chrono::steady_clock::now();
@@ -118,7 +187,7 @@ class LocalComm final : public Communicator {
 
   const std::shared_ptr<LocalGroup> group_;
   const int rank_;
-  uint64_t round_ = 0;  // sums so far
+  uint64_t round_ = 0;  // exchanges so far
   double waited_ = 0, transferred_ = 0;
 };
 
@@ -134,8 +203,10 @@ std::vector<std::unique_ptr<Communicator>> MakeLocalGroup(const std::string& nam
 
 int64_t LocalGroupBytes(int size, const LocalCommOptions& options) {
   if (size == 1) return 0;
-  const int64_t matrices = 2 + 2 * (size - 1) * options.send_depth;
-  return matrices * options.max_elements * static_cast<int64_t>(sizeof(float));
+  const auto links = static_cast<int64_t>(options.links.size());
+  const int64_t elements = 2 * size * LocalGroup::PieceElements(options) +
+                           links * options.send_depth * options.max_elements;
+  return elements * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace penstock

@@ -24,22 +24,35 @@ class LocalGroup {
   int size() const { return size_; }
   const LocalCommOptions& options() const { return options_; }
 
-  // The matrix that a rank offers to the others from one barrier to the next.
-  void Offer(int rank, Matrix matrix) { offered_[static_cast<size_t>(rank)] = matrix; }
-  Matrix offered(int rank) const { return offered_[static_cast<size_t>(rank)]; }
-  // Where the `round`th sum is put together; two take turns, so that a slow reader of one does not
-  // hold up the next.
-  float* sum(uint64_t round) { return sums_[round % 2].data(); }
+  // Most elements of one Offer.
+  static int64_t PieceElements(const LocalCommOptions& options);
 
-  // False when the group has failed. `operation` is a literal.
-  bool Barrier(int rank, const char* operation, double* waited);
-
-  // The way from one rank to another: `depth` matrices that were sent and not yet received.
-  struct Channel {
-    std::atomic<uint64_t> sent{0}, received{0};
-    std::vector<std::vector<float>> slots;
+  // What a rank shows to the others in one round. Ranks must agree about all but the values.
+  struct Offer {
+    const char* operation = "";
+    int64_t rows = 0, cols = 0;  // of the whole matrix
+    std::vector<float> values;   // or any other type's bytes
   };
-  Channel& channel(int from, int to) { return *channels_[static_cast<size_t>(from * size_ + to)]; }
+  // A rank writes its own before Exchange() and reads all of them after it. Two take turns: who
+  // writes the next but one has passed the next Exchange(), so that everyone has read this one.
+  Offer& offer(int rank, uint64_t round) {
+    return ranks_[static_cast<size_t>(rank)].offers[round % 2];
+  }
+  // Waits until every rank has made its offer of this round, counted from 0. False when the group
+  // has failed.
+  bool Exchange(int rank, uint64_t round, double* waited);
+
+  // The way from one rank to another.
+  struct Channel {
+    struct Slot {
+      int64_t rows = 0, cols = 0;
+      std::vector<float> values;
+    };
+    std::atomic<uint64_t> sent{0}, received{0};
+    std::vector<Slot> slots;
+    Slot& slot(uint64_t count) { return slots[count % slots.size()]; }
+  };
+  Channel* channel(int from, int to);  // null without such a link
   // Waits until the channel has room (or, for a receiver, a matrix). False when the group has
   // failed.
   bool AwaitRoom(Channel& channel, int rank, int peer, double* waited);
@@ -49,21 +62,24 @@ class LocalGroup {
   bool failed() const { return failed_.load(); }
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
   void Fail(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);  // the first one counts
-  absl::Status Error(absl::StatusCode code, int rank, const char* operation,
-                     const std::string& what) const;
+  void Fail(absl::StatusCode code, int rank, const char* operation, const std::string& what);
 
  private:
+  struct alignas(64) Rank {
+    std::atomic<uint64_t> arrived{0};  // exchanges it has reached
+    std::array<Offer, 2> offers;
+  };
+
   template <typename Condition>
   bool Await(Condition condition, double* waited);
-  std::string Missing(uint64_t round) const;
+  std::string Missing(uint64_t count) const;
+  void CheckAgreement(int rank, uint64_t round);
 
   const std::string name_;
   const int size_;
   const LocalCommOptions options_;
-  std::vector<Matrix> offered_;
-  std::array<std::vector<float>, 2> sums_;
-  std::vector<std::atomic<uint64_t>> arrived_;  // barriers each rank has reached
-  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<Rank> ranks_;
+  std::vector<std::unique_ptr<Channel>> channels_;  // [from * size + to], null without a link
 
   Signal signal_;
   std::atomic<bool> failed_{false};

@@ -17,10 +17,13 @@ using ::testing::HasSubstr;
 
 using Group = std::vector<std::unique_ptr<Communicator>>;
 
-Group MakeGroup(int size, milliseconds timeout = milliseconds(20000), bool spin = false) {
+// With a link from each rank to the next.
+Group MakeGroup(int size, milliseconds timeout = milliseconds(20000), bool spin = false,
+                int64_t max_elements = 4096) {
   LocalCommOptions options;
   options.timeout = timeout;
-  options.max_elements = 4096;
+  options.max_elements = max_elements;
+  for (int rank = 1; rank < size; ++rank) options.links.push_back({rank - 1, rank});
   options.spin = spin;
   return MakeLocalGroup("test", size, options);
 }
@@ -53,7 +56,7 @@ class AllReduceTest : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(AllReduceTest, AddsInRankOrderWhateverTheSizeAndLeavesThePaddingAlone) {
   const auto [ranks, rows, cols, spin] = GetParam();
-  Group group = MakeGroup(ranks, milliseconds(20000), spin);
+  Group group = MakeGroup(ranks, milliseconds(20000), spin, 200000);
   std::vector<Numbers> expected;
   for (int rank = 0; rank < ranks; ++rank) expected.emplace_back(rows, cols, rank);
   OnEveryRank(group, [&, r = rows, c = cols](Communicator& comm) {
@@ -76,7 +79,9 @@ TEST_P(AllReduceTest, AddsInRankOrderWhateverTheSizeAndLeavesThePaddingAlone) {
 INSTANTIATE_TEST_SUITE_P(Shapes, AllReduceTest,
                          ::testing::Values(Shape{1, 3, 5, false}, Shape{2, 1, 1, false},
                                            Shape{2, 7, 64, true}, Shape{3, 1, 2, false},
-                                           Shape{4, 5, 33, false}, Shape{8, 2, 100, false}));
+                                           Shape{4, 5, 33, false}, Shape{8, 2, 100, false},
+                                           Shape{3, 131, 641, false},  // several pieces
+                                           Shape{2, 1, 66001, false}));
 
 TEST(LocalCommTest, GathersEveryRanksRowsInRankOrder) {
   Group group = MakeGroup(3);
@@ -91,6 +96,21 @@ TEST(LocalCommTest, GathersEveryRanksRowsInRankOrder) {
         for (int col = 0; col < 4; ++col)
           EXPECT_EQ(gathered.F32()[(rank * 2 + row) * 4 + col], theirs.at(row, col));
     }
+  });
+}
+
+TEST(LocalCommTest, GathersAnyTypeAndMoreThanTheBuffersHold) {
+  Group group = MakeGroup(3, milliseconds(20000), false, 64);
+  OnEveryRank(group, [](Communicator& comm) {
+    std::vector<int32_t> mine(7 * 31, 1000 * comm.rank()), all(3 * 7 * 31);
+    for (size_t i = 0; i < mine.size(); ++i) mine[i] += static_cast<int32_t>(i);
+    comm.AllGather({mine.data(), 7, 31, 31, DType::kI32}, {all.data(), 21, 31, 31, DType::kI32});
+    for (size_t i = 0; i < all.size(); ++i)
+      ASSERT_EQ(all[i], static_cast<int32_t>(1000 * (i / 217) + i % 217));
+    std::vector<uint16_t> half(300, static_cast<uint16_t>(comm.rank()));
+    comm.Broadcast(2, {half.data(), 3, 100, 100, DType::kBF16});
+    EXPECT_EQ(half, std::vector<uint16_t>(300, 2));
+    EXPECT_TRUE(comm.status().ok()) << comm.status();
   });
 }
 
@@ -181,6 +201,79 @@ TEST(LocalCommTest, WhatExceedsTheBuffersIsRefused) {
   group[0]->AllReduceSum(large);
   EXPECT_EQ(group[1]->status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(group[1]->status().message()), HasSubstr("50x100"));
+}
+
+TEST(LocalCommTest, RanksThatDisagreeFailInsteadOfMixingTheirNumbers) {
+  Group group = MakeGroup(2);
+  OnEveryRank(group, [](Communicator& comm) {
+    Numbers mine(1 + comm.rank(), 4, comm.rank());
+    comm.AllReduceSum(mine.matrix);
+  });
+  EXPECT_EQ(group[0]->status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(group[0]->status().message()), HasSubstr("1x4"));
+  EXPECT_THAT(std::string(group[0]->status().message()), HasSubstr("2x4"));
+
+  Group pair = MakeGroup(2);
+  OnEveryRank(pair, [](Communicator& comm) {
+    Numbers mine(1 + comm.rank(), 4, comm.rank());
+    if (comm.rank() == 0) comm.Send(mine.matrix, 1);
+    if (comm.rank() == 1) comm.Recv(0, mine.matrix);
+  });
+  EXPECT_THAT(std::string(pair[0]->status().message()), HasSubstr("sent 1x4, expected 2x4"));
+
+  Group backwards = MakeGroup(2);
+  Numbers mine(1, 4, 0);
+  backwards[1]->Send(mine.matrix, 0);
+  EXPECT_THAT(std::string(backwards[0]->status().message()), HasSubstr("no link"));
+}
+
+// More ranks than cores, each late at random, every operation in turn.
+TEST(LocalCommTest, ManyRanksWithRandomDelaysStayInStep) {
+  constexpr int kRanks = 6;
+  Group group = MakeGroup(kRanks);
+  OnEveryRank(group, [](Communicator& comm) {
+    std::mt19937 random(static_cast<unsigned>(comm.rank()) + 100);
+    const int me = comm.rank();
+    for (int round = 0; round < 60; ++round) {
+      if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+      float sum = static_cast<float>(me + round);
+      comm.AllReduceSum({&sum, 1, 1, 1, DType::kF32});
+      ASSERT_EQ(sum, static_cast<float>(15 + kRanks * round));
+      int32_t mine = me * round;
+      std::vector<int32_t> all(kRanks);
+      comm.AllGather({&mine, 1, 1, 1, DType::kI32}, {all.data(), kRanks, 1, 1, DType::kI32});
+      for (int rank = 0; rank < kRanks; ++rank)
+        ASSERT_EQ(all[static_cast<size_t>(rank)], rank * round);
+      if (me > 0) comm.Recv(me - 1, {&sum, 1, 1, 1, DType::kF32});
+      sum = static_cast<float>(1000 * me + round);
+      if (me + 1 < kRanks) comm.Send({&sum, 1, 1, 1, DType::kF32}, me + 1);
+      comm.Broadcast(round % kRanks, {&mine, 1, 1, 1, DType::kI32});
+      ASSERT_EQ(mine, round % kRanks * round);
+    }
+    EXPECT_TRUE(comm.status().ok()) << comm.status();
+  });
+}
+
+// A rank that is sent away may free its matrix at once, whatever the others are doing: for
+// ThreadSanitizer and AddressSanitizer.
+TEST(LocalCommTest, AnAbortAmidstEverythingLeavesNobodyReadingAnothersMemory) {
+  for (int round = 0; round < 20; ++round) {
+    Group group = MakeGroup(3);
+    std::thread aborter([&, round] {
+      std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+      group[0]->Abort(absl::UnavailableError("enough"));
+    });
+    OnEveryRank(group, [](Communicator& comm) {
+      while (comm.status().ok()) {
+        auto mine = std::make_unique<Numbers>(8, 64, comm.rank());
+        comm.AllReduceSum(mine->matrix);
+        if (comm.rank() == 0) comm.Send(mine->matrix, 1);
+        if (comm.rank() == 1) comm.Recv(0, mine->matrix);
+        std::fill(mine->values.begin(), mine->values.end(), 0.0f);
+      }
+    });
+    aborter.join();
+  }
 }
 
 }  // namespace

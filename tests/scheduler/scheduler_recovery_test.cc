@@ -198,5 +198,26 @@ TEST(RestartBackoffTest, PausesDoubleAndEndAtTheBound) {
   EXPECT_EQ(*std::max_element(pauses.begin(), pauses.end()), absl::Seconds(5));
 }
 
+TEST(SchedulerRecoveryTest, LogitsThatAreNotFiniteEndTheirSequenceAlone) {
+  Harness harness;
+  auto clients = SubmitMany(harness, 6);
+  const GenerateRequest& spoiled = clients[2]->request();
+  harness.executor.set_not_finite(spoiled.sampling.seed,
+                                  static_cast<int32_t>(spoiled.prompt.size()) + 4);
+  StepToEnd(harness);
+  EXPECT_EQ(harness.executor.restarts(), 0);
+  for (auto& client : clients) {
+    ASSERT_TRUE(client->Poll());
+    if (client == clients[2]) {
+      EXPECT_EQ(client->end().status.code(), absl::StatusCode::kInternal);
+      EXPECT_THAT(std::string(client->end().status.message()), HasSubstr("not finite"));
+      EXPECT_EQ(client->tokens().size(), 4u);
+    } else {
+      EXPECT_EQ(client->tokens(), client->Expected(1000));
+    }
+  }
+  ExpectClean(harness);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -165,6 +165,9 @@ std::vector<int32_t> FakeExecutor::ReadContext(const StepBatch& batch, size_t se
 SampledToken FakeExecutor::Sample(const SampleRow& row, const std::vector<int32_t>& context) {
   Slot& slot = slots_[static_cast<size_t>(row.slot)];
   Expect(slot.assigned, absl::StrCat("slot ", row.slot, " samples without an assignment"));
+  if (not_finite_ && slot.assignment.params.seed == not_finite_->first &&
+      row.position >= not_finite_->second)
+    return {.token = kNoToken, .logprob = 0, .top = {}};
   std::vector<int32_t> counted = slot.assignment.prompt;
   counted.insert(counted.end(), slot.drawn.begin(), slot.drawn.end());
   SampledToken sampled;

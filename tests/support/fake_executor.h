@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -38,6 +40,8 @@ class FakeExecutor : public Executor {
   using Fault = std::function<absl::Status(const StepBatch&)>;
   void set_fault(Fault fault) { fault_ = std::move(fault); }
   void set_step_time(absl::Duration time) { step_time_ = time; }
+  // The logits of requests with this seed are not finite from this position on.
+  void set_not_finite(uint64_t seed, int32_t position) { not_finite_ = {seed, position}; }
   void set_failing_restarts(int count) { failing_restarts_ = count; }
   // While held, Wait() does not return until Abort() or Release().
   void Hold() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -76,6 +80,7 @@ class FakeExecutor : public Executor {
   Fault fault_;
   absl::Duration step_time_ = absl::ZeroDuration();
   int failing_restarts_ = 0;
+  std::optional<std::pair<uint64_t, int32_t>> not_finite_;
 
   mutable Mutex mutex_;
   std::deque<StepBatch> outstanding_ ABSL_GUARDED_BY(mutex_);

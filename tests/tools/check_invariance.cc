@@ -28,20 +28,21 @@ constexpr int32_t kChunks[] = {3, 16, 256};
 enum class Company { kAlone, kBatched, kPreempted };
 constexpr const char* kCompanyNames[] = {"alone", "with 31 others", "preempted"};
 
-// Request 0 is the longest: its prompt is cut into chunks and it outlives most of the others. Half
-// of them draw at random.
+// Request 0 is the longest: its prompt spans several KV blocks. The others grow into a second block
+// while they are generated, so that they run out of blocks when these are scarce. Half of them draw
+// at random.
 std::vector<GenerateRequest> MakeRequests(int32_t vocab) {
   std::vector<GenerateRequest> requests(kSequences);
   uint32_t state = 12345;
   for (size_t i = 0; i < requests.size(); ++i) {
     GenerateRequest& request = requests[i];
-    const size_t length = i == 0 ? 37 : 2 + i % 8;
+    const size_t length = i == 0 ? 37 : 12 + i % 4;
     for (size_t k = 0; k < length; ++k) {
       state = state * 1664525u + 1013904223u;
       request.prompt.push_back(
           static_cast<int32_t>((state >> 8) % static_cast<uint32_t>(vocab - 3)) + 3);
     }
-    request.max_tokens = i == 0 ? 6 : 2 + static_cast<int32_t>(i % 3);
+    request.max_tokens = i == 0 ? 12 : 5 + static_cast<int32_t>(i % 3);
     request.sampling.seed = i + 1;
     request.sampling.temperature = i % 2 == 0 ? 0.0f : 0.8f;
   }
@@ -81,7 +82,7 @@ struct Comparison {
 };
 
 // Blocks for the longest request and a few of the others.
-int32_t ScarceBlocks(const ExecutorInfo& info) { return 48 / info.kv_block_size + 2; }
+int32_t ScarceBlocks(const ExecutorInfo& info) { return 48 / info.kv_block_size + 1 + 6; }
 
 absl::StatusOr<Comparison> RunVariant(Executor& executor, const Variant& variant,
                                       std::vector<GenerateRequest> requests,

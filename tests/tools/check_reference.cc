@@ -196,6 +196,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Load(const Checkpoint& checkpoint, DTy
   CheckModelOptions options;
   options.dtype = dtype;
   options.max_context = 256;
+  options.max_sequences = 64;  // also the most rows that are sampled in one step
   return LoadForCheck(checkpoint, options);
 }
 

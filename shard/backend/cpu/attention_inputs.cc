@@ -1,7 +1,6 @@
 // The part of CpuAttention that checks its inputs and writes the cache.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "shard/backend/cpu/attention.h"
 
 namespace penstock {
@@ -14,12 +13,10 @@ bool CpuAttention::CheckShape(const AttentionShape& shape, const CpuKvCache* cac
                      shape.window >= 0 && shape.kv_heads == cache->shape().kv_heads &&
                      shape.head_dim == cache->shape().head_dim &&
                      shape.kv_of(shape.heads - 1) < shape.kv_heads;
-  return context_.Check(
-      sound, op,
-      absl::StrCat(shape.heads, " heads from ", shape.head_begin, " on in groups of ", shape.group,
-                   ", ", shape.kv_heads, " KV heads of ", shape.head_dim, ", window ", shape.window,
-                   " do not fit a cache of ", cache->shape().kv_heads, " KV heads of ",
-                   cache->shape().head_dim));
+  return context_.Check(sound, op, shape.heads, " heads from ", shape.head_begin,
+                        " on in groups of ", shape.group, ", ", shape.kv_heads, " KV heads of ",
+                        shape.head_dim, ", window ", shape.window, " do not fit a cache of ",
+                        cache->shape().kv_heads, " KV heads of ", cache->shape().head_dim);
 }
 
 bool CpuAttention::CheckBatch(const DeviceBatch& batch, int64_t tokens, absl::string_view op) {
@@ -45,22 +42,19 @@ bool CpuAttention::CheckSequence(const Call& call, int64_t seq) {
   const int64_t context = batch.context_lens.I32()[seq];
   const int32_t* begin = batch.block_begin.I32() + seq;
   const int64_t needed = (context + cache.block_size - 1) / cache.block_size;
-  if (!context_.Check(context >= 0 && needed <= begin[1] - begin[0], "Attention",
-                      absl::StrCat("sequence ", seq, " of ", context, " tokens has ",
-                                   begin[1] - begin[0], " blocks")))
+  if (!context_.Check(context >= 0 && needed <= begin[1] - begin[0], "Attention", "sequence ", seq,
+                      " of ", context, " tokens has ", begin[1] - begin[0], " blocks"))
     return false;
   for (int64_t b = begin[0]; b < begin[0] + needed; ++b) {
     const int32_t block = batch.blocks.I32()[b];
-    if (!context_.Check(
-            block >= 0 && block < cache.blocks, "Attention",
-            absl::StrCat("sequence ", seq, " names block ", block, " of ", cache.blocks)))
+    if (!context_.Check(block >= 0 && block < cache.blocks, "Attention", "sequence ", seq,
+                        " names block ", block, " of ", cache.blocks))
       return false;
   }
   for (int32_t row = batch.seq_begin.I32()[seq]; row < batch.seq_begin.I32()[seq + 1]; ++row) {
     const int32_t position = batch.positions.I32()[row];
-    if (!context_.Check(
-            position >= 0 && position < context, "Attention",
-            absl::StrCat("row ", row, " at position ", position, " of a sequence of ", context)))
+    if (!context_.Check(position >= 0 && position < context, "Attention", "row ", row,
+                        " at position ", position, " of a sequence of ", context))
       return false;
   }
   return true;
@@ -80,9 +74,9 @@ bool CpuAttention::CheckRope(const Matrix& qkv, const DeviceBatch& batch, const 
   for (int64_t i = 0; i < qkv.rows; ++i) {
     const int64_t position = batch.positions.I32()[i], slot = batch.slots.I32()[i];
     const bool known = rope.cos.cols == 0 || position < rope.cos.rows;
-    if (!context_.Check(position >= 0 && known && slot >= 0 && slot < cache.slots(), kOp,
-                        absl::StrCat("row ", i, " has position ", position, " of ", rope.cos.rows,
-                                     ", slot ", slot, " of ", cache.slots())))
+    if (!context_.Check(position >= 0 && known && slot >= 0 && slot < cache.slots(), kOp, "row ", i,
+                        " has position ", position, " of ", rope.cos.rows, ", slot ", slot, " of ",
+                        cache.slots()))
       return false;
   }
   return true;

@@ -1,13 +1,6 @@
 #include "shard/backend/cpu/cpu_context.h"
 
-#include "absl/strings/str_cat.h"
-
 namespace penstock {
-
-bool CpuContext::Check(bool condition, absl::string_view op, absl::string_view what) {
-  if (!condition) Fail(absl::InvalidArgumentError(absl::StrCat(op, ": ", what)));
-  return condition && status.ok();
-}
 
 bool CpuContext::CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType dtype,
                              absl::string_view op, absl::string_view name) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <utility>
+
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "shard/backend/cpu/isa.h"
 #include "shard/backend/cpu/thread_pool.h"
@@ -21,8 +24,13 @@ struct CpuContext {
   void Fail(absl::Status error) {
     if (status.ok()) status = std::move(error);
   }
-  // False, and an error naming `op`, when an operand is not as it must be. False after an error.
-  bool Check(bool condition, absl::string_view op, absl::string_view what);
+  // False, and an error of `op` and the parts of `what` together, when an operand is not as it must
+  // be. False after an error.
+  template <typename... Parts>
+  bool Check(bool condition, absl::string_view op, const Parts&... what) {
+    if (!condition) Fail(absl::InvalidArgumentError(absl::StrCat(op, ": ", what...)));
+    return condition && status.ok();
+  }
   // Likewise: `m` is a [rows, cols] matrix of `dtype` with data behind it.
   bool CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType dtype, absl::string_view op,
                    absl::string_view name);

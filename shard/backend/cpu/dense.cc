@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "shard/backend/cpu/matmul.h"
 
 namespace penstock {
@@ -99,9 +98,8 @@ void CpuDense::AddRmsNorm(Matrix delta, Matrix weight, float eps, Matrix residua
 }
 
 void CpuDense::HeadRmsNorm(Matrix weight, float eps, int32_t head_dim, Matrix inout) {
-  if (!context_.Check(
-          head_dim > 0 && inout.cols % head_dim == 0, "HeadRmsNorm",
-          absl::StrCat(inout.cols, " columns are no multiple of head_dim ", head_dim)) ||
+  if (!context_.Check(head_dim > 0 && inout.cols % head_dim == 0, "HeadRmsNorm", inout.cols,
+                      " columns are no multiple of head_dim ", head_dim) ||
       !context_.CheckMatrix(inout, inout.rows, inout.cols, DType::kF32, "HeadRmsNorm", "inout") ||
       !context_.CheckMatrix(weight, 1, head_dim, DType::kF32, "HeadRmsNorm", "weight"))
     return;
@@ -141,8 +139,7 @@ void CpuDense::GatherRows(Matrix x, Matrix rows, Matrix out) {
     return;
   for (int64_t i = 0; i < out.rows; ++i) {
     const int64_t row = rows.I32()[i];
-    if (!context_.Check(row >= 0 && row < x.rows, "GatherRows",
-                        absl::StrCat("row ", row, " of ", x.rows)))
+    if (!context_.Check(row >= 0 && row < x.rows, "GatherRows", "row ", row, " of ", x.rows))
       return;
     std::memcpy(out.At(i, 0), x.At(row, 0), static_cast<size_t>(x.cols) * SizeOf(x.dtype));
   }

@@ -1,3 +1,4 @@
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include "shard/backend/cpu/isa.h"
@@ -13,10 +14,14 @@ constexpr Isa kIsas[] = {
     {"scalar", &kScalarKernels, nullptr},
 };
 
+bool HasF16c() {  // Clang 14 has no name for it
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 size_t FirstAvailable() {
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");

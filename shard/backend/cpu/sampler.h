@@ -12,7 +12,7 @@ namespace penstock {
 // Sampling on the CPU. Rows are shared out over the threads; a row's token depends only on its own
 // logits and slot. Order: penalties, logit_bias, stop mask, then MostLikely() (temperature 0) or
 // DrawToken(). Masks that would leave nothing to draw are not applied. A row without a finite logit
-// is a sticky error that names it.
+// gets kNoToken.
 class CpuSampler : public SamplingOps {
  public:
   explicit CpuSampler(CpuContext& context) : context_(context) {}
