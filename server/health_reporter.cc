@@ -13,15 +13,13 @@ constexpr const char* kReadinessNames[] = {"", "penstock.v1.Generation", "readin
 
 }  // namespace
 
-bool StallDetector::CanServe(const ServingProgress& progress, absl::Time now) {
-  if (!progress.has_work || progress.steps != steps_) moved_ = now;
-  steps_ = progress.steps;
-  return progress.healthy && now - moved_ <= limit_;
+bool CanServe(const SchedulerState& state, absl::Time now, absl::Duration stall_limit) {
+  return state.healthy && (!state.has_work() || now - state.last_progress <= stall_limit);
 }
 
 HealthReporter::HealthReporter(grpc::HealthCheckServiceInterface* service,
                                absl::Duration stall_limit)
-    : service_(service), detector_(stall_limit) {
+    : service_(service), stall_limit_(stall_limit) {
   service_->SetServingStatus("liveness", true);
   {
     MutexLock lock(&mutex_);
@@ -42,7 +40,7 @@ void HealthReporter::Serve(Look look) {
   MutexLock lock(&mutex_);
   if (stopping_) return;
   look_ = std::move(look);
-  Report(detector_.CanServe((*look_)(), absl::Now()));
+  LookAndReport();
 }
 
 void HealthReporter::Drain() {
@@ -59,7 +57,11 @@ void HealthReporter::Loop() {
     return stopping_;
   };
   while (!mutex_.AwaitFor(stopping, kInterval))
-    if (look_) Report(detector_.CanServe((*look_)(), absl::Now()));
+    if (look_) LookAndReport();
+}
+
+void HealthReporter::LookAndReport() {
+  Report(CanServe((*look_)(), absl::Now(), stall_limit_));
 }
 
 void HealthReporter::Report(bool serving) {

@@ -143,7 +143,6 @@ void Metrics::OnCall(absl::string_view method, absl::StatusCode code, absl::Dura
 }
 
 void Metrics::OnStep(const StepReport& report) {
-  steps_.fetch_add(1);
   if (!serving()) return;
   step_seconds_.Observe(report.seconds);
   batch_size_.Observe(report.sequences);

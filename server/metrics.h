@@ -65,8 +65,6 @@ class Metrics final : public SchedulerObserver {
   void OnPreempt() override;
   void OnState(const SchedulerState& state) override;
 
-  // Steps that have finished, warm-up included: a sign of life for health.
-  int64_t steps() const { return steps_.load(); }
   // The text a scrape would get.
   std::string Text() const;
   int port() const;  // 0 when off
@@ -91,7 +89,6 @@ class Metrics final : public SchedulerObserver {
   const std::shared_ptr<StageCollector> stages_;
   const std::shared_ptr<ProcessCollector> process_;
   std::atomic<int64_t> serving_since_{kNotYet};  // nanoseconds since 1970
-  std::atomic<int64_t> steps_{0};
 
   std::map<absl::StatusCode, prometheus::Counter*> calls_;
   prometheus::Histogram& call_seconds_;

@@ -116,10 +116,7 @@ absl::Status InferenceServer::Open(const ServingContext& context) {
   RETURN_IF_ERROR(WarmUp(context));
   metrics_.Serve();
   gate_.Open(&context);
-  health_->Serve([this, &context] {
-    const SchedulerState state = context.scheduler.state();
-    return ServingProgress{state.healthy, state.running + state.waiting > 0, metrics_.steps()};
-  });
+  health_->Serve([&context] { return context.scheduler.state(); });
   return absl::OkStatus();
 }
 

@@ -153,11 +153,9 @@ std::shared_ptr<const StepBatch> RankThreads::Take(size_t index) {
   auto batch = steps_[static_cast<size_t>(rank.taken - first_step_)];
   ++rank.taken;
   rank.running = true;
-  while (std::all_of(ranks_.begin(), ranks_.end(),
-                     [&](const Rank& each) { return each.taken > first_step_; })) {
-    steps_.pop_front();
-    ++first_step_;
-  }
+  const auto slowest = std::min_element(
+      ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) { return a.taken < b.taken; });
+  for (; first_step_ < slowest->taken; ++first_step_) steps_.pop_front();
   return batch;
 }
 

@@ -56,7 +56,7 @@ absl::StatusOr<int32_t> IdField(const json& node, absl::string_view key) {
       return static_cast<int32_t>(value);
     }
   }
-  return FieldError(node, key, "is not an integer from 0 to 16777215");
+  return FieldError(node, key, "is not an integer from 0 to 4194303");
 }
 
 absl::StatusOr<int32_t> IdField(const json& node, absl::string_view key, int32_t absent) {

@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-inline constexpr int32_t kMaxTokenId = (1 << 24) - 1;  // bounds the tables that ids index
+inline constexpr int32_t kMaxTokenId = (1 << 22) - 1;  // bounds the tables that ids index
 
 // Reading a JSON document that nobody vouches for: no function throws, every error names the object
 // by its "type" and the field.
@@ -23,7 +23,7 @@ absl::StatusOr<std::string> StringField(const nlohmann::json& node, absl::string
 absl::StatusOr<std::string> StringField(const nlohmann::json& node, absl::string_view key,
                                         absl::string_view absent);
 absl::StatusOr<bool> BoolField(const nlohmann::json& node, absl::string_view key, bool absent);
-// An integer from 0 to 2^24 - 1, such as a token id.
+// An integer from 0 to 2^22 - 1, such as a token id.
 absl::StatusOr<int32_t> IdField(const nlohmann::json& node, absl::string_view key);
 absl::StatusOr<int32_t> IdField(const nlohmann::json& node, absl::string_view key, int32_t absent);
 absl::StatusOr<const nlohmann::json*> ArrayField(const nlohmann::json& node, absl::string_view key);

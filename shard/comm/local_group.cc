@@ -16,7 +16,7 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 }  // namespace
 
 int64_t LocalGroup::PieceElements(const LocalCommOptions& options) {
-  constexpr int64_t kMost = 32768;  // 128 KiB: the offers of a few ranks stay in a core's L2 cache
+  constexpr int64_t kMost = 131072;  // 512 KiB: stays in caches; few enough waits per matrix
   return std::clamp<int64_t>(options.max_elements, 1, kMost);
 }
 

@@ -24,7 +24,7 @@ struct RopeSpec {
   float attention_factor = 0.0f;                          // yarn; 0: 0.1 ln(factor) + 1
   float mscale = 0.0f, mscale_all_dim = 0.0f;             // yarn, DeepSeek style; 0: unset
   bool truncate = true;                                   // yarn
-  std::vector<float> factors;  // factors: [head_dim / 2], each frequency's divisor
+  std::vector<float> factors{};  // factors: [head_dim / 2], each frequency's divisor
 };
 
 // A decoder-only transformer, as numbers. What differs between architectures is a field here when

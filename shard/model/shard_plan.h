@@ -17,7 +17,7 @@ struct ShardPlanOptions {
   DType dtype = DType::kF16;  // of the weights; decides the bytes that balance the stages
   // Layers of each stage, first to last; empty: balanced by bytes and time, the embedding and the
   // LM head counted.
-  std::vector<int> layers;
+  std::vector<int> layers{};
 };
 
 // How a model is cut: `tensor` ranks share each layer, `pipeline` stages share the list of layers.

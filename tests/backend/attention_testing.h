@@ -82,65 +82,75 @@ inline std::vector<Sequence> RandomSequences(const AttentionModel& model,
   return out;
 }
 
+// Blocks for sequences of these lengths, anywhere in a cache of `blocks`.
+struct BlockTables {
+  BlockTables(const std::vector<int>& lengths, const AttentionSchedule& schedule) {
+    for (int length : lengths)
+      blocks += static_cast<int32_t>(
+          tables.emplace_back(static_cast<size_t>(length / schedule.block_size + 1)).size());
+    std::vector<int32_t> ids(static_cast<size_t>(blocks));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937(schedule.block_seed));
+    for (auto& table : tables)
+      for (int32_t& id : table) {
+        id = ids.back();
+        ids.pop_back();
+      }
+  }
+  std::vector<std::vector<int32_t>> tables;
+  int32_t blocks = 3;
+};
+
+// One step: what RopeAndCache and Attention make of the batch's rows, [tokens, q_cols].
+inline std::vector<float> RunStep(Backend& backend, const AttentionModel& model, TestBatch& batch,
+                                  std::vector<float>& qkv, RopeTables& rope, KvCache& cache) {
+  const int64_t tokens = static_cast<int64_t>(batch.positions.size());
+  const Matrix rows = {qkv.data(), tokens, model.qkv_cols(), model.qkv_cols()};
+  Floats mixed(tokens, model.q_cols(), 2);
+  backend.attention().RopeAndCache(rows, batch.view(), rope.view(), model.shape, cache);
+  backend.attention().Attention(rows.Cols(0, model.q_cols()), cache, batch.view(), model.shape,
+                                mixed.view);
+  EXPECT_TRUE(backend.Sync().ok()) << backend.Sync();
+  return mixed.Packed();
+}
+
 // Attention's output of every sequence, [tokens, q_cols].
 inline std::vector<std::vector<float>> RunSequences(Backend& backend, const AttentionModel& model,
                                                     const std::vector<Sequence>& sequences,
                                                     const AttentionSchedule& schedule) {
   const int64_t cols = model.qkv_cols(), q_cols = model.q_cols();
-  const auto length = [&](size_t s) {
-    return static_cast<int>(static_cast<int64_t>(sequences[s].size()) / cols);
-  };
-  std::vector<std::vector<int32_t>> tables(sequences.size());
-  std::vector<std::vector<float>> out(sequences.size());
-  int32_t blocks = 3, longest = 1;
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    tables[s].resize(static_cast<size_t>(length(s) / schedule.block_size + 1));
-    blocks += static_cast<int32_t>(tables[s].size());
-    longest = std::max(longest, length(s));
-  }
-  std::vector<int32_t> ids(static_cast<size_t>(blocks));
-  std::iota(ids.begin(), ids.end(), 0);
-  std::shuffle(ids.begin(), ids.end(), std::mt19937(schedule.block_seed));
-  for (auto& table : tables)
-    for (int32_t& id : table) {
-      id = ids.back();
-      ids.pop_back();
-    }
-  auto cache = *backend.MakeKvCache({.blocks = blocks,
+  std::vector<int> lengths;
+  for (const Sequence& s : sequences)
+    lengths.push_back(static_cast<int>(static_cast<int64_t>(s.size()) / cols));
+  const BlockTables layout(lengths, schedule);
+  auto cache = *backend.MakeKvCache({.blocks = layout.blocks,
                                      .block_size = schedule.block_size,
                                      .kv_heads = model.shape.kv_heads,
                                      .head_dim = model.shape.head_dim,
                                      .dtype = model.dtype});
-  RopeTables rope(longest, model.rotary());
+  RopeTables rope(*std::max_element(lengths.begin(), lengths.end()), model.rotary());
   std::vector<int> done(sequences.size());
-  while (true) {
+  std::vector<std::vector<float>> out(sequences.size());
+  while (done != lengths) {
     TestBatch batch;
     std::vector<size_t> members;
     std::vector<float> qkv;
     for (size_t s = 0; s < sequences.size(); ++s) {
-      if (done[s] == length(s) ||
-          members.size() == static_cast<size_t>(schedule.sequences_per_step))
-        continue;
-      const int end = std::min(done[s] + schedule.chunk, length(s));
-      batch.Add(done[s], end, tables[s], schedule.block_size);
+      const bool full = members.size() == static_cast<size_t>(schedule.sequences_per_step);
+      if (done[s] == lengths[s] || full) continue;
+      const int end = std::min(done[s] + schedule.chunk, lengths[s]);
+      batch.Add(done[s], end, layout.tables[s], schedule.block_size);
       qkv.insert(qkv.end(), sequences[s].begin() + done[s] * cols,
                  sequences[s].begin() + end * cols);
       done[s] = end;
       members.push_back(s);
     }
-    if (members.empty()) return out;
-    const int64_t tokens = static_cast<int64_t>(batch.positions.size());
-    const Matrix rows = {qkv.data(), tokens, cols, cols};
-    Floats mixed(tokens, q_cols, 2);
-    backend.attention().RopeAndCache(rows, batch.view(), rope.view(), model.shape, *cache);
-    backend.attention().Attention(rows.Cols(0, q_cols), *cache, batch.view(), model.shape,
-                                  mixed.view);
-    EXPECT_TRUE(backend.Sync().ok()) << backend.Sync();
-    const std::vector<float> packed = mixed.Packed();
+    const std::vector<float> mixed = RunStep(backend, model, batch, qkv, rope, *cache);
     for (size_t i = 0; i < members.size(); ++i)
-      out[members[i]].insert(out[members[i]].end(), packed.begin() + batch.seq_begin[i] * q_cols,
-                             packed.begin() + batch.seq_begin[i + 1] * q_cols);
+      out[members[i]].insert(out[members[i]].end(), mixed.begin() + batch.seq_begin[i] * q_cols,
+                             mixed.begin() + batch.seq_begin[i + 1] * q_cols);
   }
+  return out;
 }
 
 }  // namespace penstock

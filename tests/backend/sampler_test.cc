@@ -82,11 +82,26 @@ TEST_F(SamplerTest, NotANumberAndInfinityAreNeverDrawn) {
     }
 }
 
-TEST_F(SamplerTest, ARowWithoutAFiniteLogitIsAStickyErrorThatNamesIt) {
+TEST_F(SamplerTest, ARowWithoutAFiniteLogitGetsNoTokenAndItsNeighboursDo) {
+  SamplingParams drawing;
+  drawing.logprobs = 3;
+  drawing.frequency_penalty = 1;
+  SamplingParams cutting;
+  cutting.top_k = 1;
   Assign(0, Greedy());
-  SampleRows({1, 2, NAN, -kInf}, {{.row = 5, .slot = 0}, {.row = 17, .slot = 0}});
-  EXPECT_EQ(backend_->Sync().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(backend_->Sync().message().find("row 17"), std::string::npos) << backend_->Sync();
+  Assign(1, drawing);
+  Assign(2, cutting);
+  Assign(3, Greedy());
+  const auto out =
+      SampleRows({NAN, -kInf, kInf, NAN, -kInf, -kInf, NAN, NAN, 1, 2}, {{.row = 5, .slot = 0},
+                                                                         {.row = 6, .slot = 1},
+                                                                         {.row = 7, .slot = 2},
+                                                                         {.row = 8, .slot = 2},
+                                                                         {.row = 17, .slot = 3}});
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(out[i].token, kNoToken);
+  EXPECT_TRUE(out[1].top.empty());
+  EXPECT_EQ(out[4].token, 1);
+  EXPECT_TRUE(backend_->Sync().ok()) << backend_->Sync();
 }
 
 TEST_F(SamplerTest, AnUnboundSlotIsAStickyError) {

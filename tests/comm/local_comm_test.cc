@@ -80,8 +80,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllReduceTest,
                          ::testing::Values(Shape{1, 3, 5, false}, Shape{2, 1, 1, false},
                                            Shape{2, 7, 64, true}, Shape{3, 1, 2, false},
                                            Shape{4, 5, 33, false}, Shape{8, 2, 100, false},
-                                           Shape{3, 131, 641, false},  // several pieces
-                                           Shape{2, 1, 66001, false}));
+                                           Shape{3, 233, 641, false},  // several pieces
+                                           Shape{2, 1, 140001, false}));
 
 TEST(LocalCommTest, GathersEveryRanksRowsInRankOrder) {
   Group group = MakeGroup(3);

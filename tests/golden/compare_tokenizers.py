@@ -73,68 +73,89 @@ def as_text(data):
     return data.decode("utf-8", "replace")
 
 
+class Mismatches:
+    """Counts by kind, and shows the first few."""
+
+    KINDS = ("ids", "decode", "pieces", "lossless", "random ids", "streams")
+
+    def __init__(self, name):
+        self.name = name
+        self.counts = dict.fromkeys(self.KINDS, 0)
+
+    def report(self, kind, *what):
+        self.counts[kind] += 1
+        if self.total() <= 5:
+            print(f"  {self.name}: {kind}:", *what)
+
+    def total(self):
+        return sum(self.counts.values())
+
+
+# (add_special_tokens, parse_special_tokens), and every how many-th string is encoded so
+MODES = [((True, True), 1), ((False, True), 10), ((False, False), 4)]
+
+
+def compare_encodings(reference, texts, answers, wrong):
+    """Gives the number of encodings compared, and of those that the reference decodes to the same text."""
+    compared = lossless = 0
+    for (add, parse), step in MODES:
+        chosen = texts[::step]
+        reference.encode_special_tokens = not parse
+        encodings = reference.encode_batch(chosen, add_special_tokens=add)
+        reference.encode_special_tokens = False
+        decoded = reference.decode_batch([e.ids for e in encodings], skip_special_tokens=False)
+        for text, encoding, wanted in zip(chosen, encodings, decoded):
+            ids, ours, pieces = next(answers)
+            compared += 1
+            if ids != encoding.ids:
+                wrong.report("ids", repr(text)[:200], "ours", ids[:40], "reference", encoding.ids[:40])
+                continue
+            if as_text(ours) != wanted:
+                wrong.report("decode", repr(text)[:200], repr(ours)[:200], repr(wanted)[:200])
+            if not pieces:
+                wrong.report("pieces", repr(text)[:200])
+            if not add and wanted == text:
+                lossless += 1
+                if ours != text.encode("utf-8"):
+                    wrong.report("lossless", repr(text)[:200])
+    return compared, lossless
+
+
+def compare_decodings(reference, id_lists, answers, wrong):
+    for i, ids in enumerate(id_lists):
+        _, ours, streamed = next(answers)
+        wanted = reference.decode(ids, skip_special_tokens=i % 2 == 1)
+        # With byte fallback the reference makes one U+FFFD of every byte of a broken run.
+        broken = "\uFFFD" in wanted and wrong.name.startswith("mistral")
+        if as_text(ours) != wanted and not broken:
+            wrong.report("random ids", ids, repr(ours)[:200], repr(wanted)[:200])
+        if not streamed:
+            wrong.report("streams", ids)
+
+
 def compare(name, reference, program, path, count, seed):
     added = [token.content for token in reference.get_added_tokens_decoder().values()]
     size = reference.get_vocab_size()
     rng = random.Random(seed)
     tokens = [reference.decode([i], skip_special_tokens=False) for i in rng.sample(range(size), min(size, 4000))]
     strings = make_strings(count, seed, added, tokens)
-    texts = [as_text(data) for data in strings]
-    random_ids = [[rng.randrange(size) for _ in range(rng.randint(0, 20))] for _ in range(count // 10)]
+    id_lists = [[rng.randrange(size) for _ in range(rng.randint(0, 20))] for _ in range(count // 10)]
 
-    # (add_special_tokens, parse_special_tokens) and which strings
-    modes = [((True, True), range(count)), ((False, True), range(0, count, 10)), ((False, False), range(1, count, 4))]
     ours = Ours(program, path)
-    for (add, parse), chosen in modes:
-        for i in chosen:
-            ours.encode(strings[i], add, parse)
-    for i, ids in enumerate(random_ids):
+    for (add, parse), step in MODES:
+        for data in strings[::step]:
+            ours.encode(data, add, parse)
+    for i, ids in enumerate(id_lists):
         ours.decode(ids, skip_special=i % 2 == 1)
     answers = ours.answers()
 
-    wrong = {"ids": 0, "decode": 0, "pieces": 0, "lossless": 0, "random ids": 0, "streams": 0}
-    shown = 0
-
-    def report(kind, *what):
-        nonlocal shown
-        wrong[kind] += 1
-        if shown < 5:
-            shown += 1
-            print(f"  {name}: {kind}:", *what)
-
-    compared = lossless = 0
-    for (add, parse), chosen in modes:
-        reference.encode_special_tokens = not parse
-        encodings = reference.encode_batch([texts[i] for i in chosen], add_special_tokens=add)
-        reference.encode_special_tokens = False
-        wanted_texts = reference.decode_batch([e.ids for e in encodings], skip_special_tokens=False)
-        for i, encoding, wanted in zip(chosen, encodings, wanted_texts):
-            ids, decoded, pieces = next(answers)
-            compared += 1
-            if ids != encoding.ids:
-                report("ids", repr(texts[i])[:200], "ours", ids[:40], "reference", encoding.ids[:40])
-                continue
-            if as_text(decoded) != wanted:
-                report("decode", repr(texts[i])[:200], repr(decoded)[:200], repr(wanted)[:200])
-            if not pieces:
-                report("pieces", repr(texts[i])[:200])
-            if not add and wanted == texts[i]:
-                lossless += 1
-                if decoded != texts[i].encode("utf-8"):
-                    report("lossless", repr(texts[i])[:200])
-    for i, ids in enumerate(random_ids):
-        _, decoded, streamed = next(answers)
-        wanted = reference.decode(ids, skip_special_tokens=i % 2 == 1)
-        # With byte fallback the reference makes one U+FFFD of every byte of a broken run.
-        broken = "\uFFFD" in wanted
-        if as_text(decoded) != wanted and not (broken and name.startswith("mistral")):
-            report("random ids", ids, repr(decoded)[:200], repr(wanted)[:200])
-        if not streamed:
-            report("streams", ids)
-    figures = ", ".join(f"{kind} {number}" for kind, number in wrong.items())
-    print(f"{name}: {count} strings, {compared} encodings, {len(random_ids)} decodings, {lossless} round trips; "
+    wrong = Mismatches(name)
+    compared, lossless = compare_encodings(reference, [as_text(data) for data in strings], answers, wrong)
+    compare_decodings(reference, id_lists, answers, wrong)
+    figures = ", ".join(f"{kind} {number}" for kind, number in wrong.counts.items())
+    print(f"{name}: {count} strings, {compared} encodings, {len(id_lists)} decodings, {lossless} round trips; "
           f"mismatches: {figures}", flush=True)
-    return sum(wrong.values()), count
+    return wrong.total()
 
 
 def main():
@@ -152,9 +173,8 @@ def main():
     for name in names:
         packages, make = SOURCES[name]
         reference, path = make(unpack(packages, options.folder), out)
-        wrong, count = compare(name, reference, options.program, path, options.count, options.seed)
-        mismatches += wrong
-        strings += count
+        mismatches += compare(name, reference, options.program, path, options.count, options.seed)
+        strings += options.count
     verdict = "ok" if mismatches == 0 else "short"
     print(f"tokenizers: {mismatches} mismatches of {strings} strings over {len(names)} tokenizers (goal 0): {verdict}")
     return 0 if mismatches == 0 else 1

@@ -61,7 +61,7 @@ def llama3():
     document = json.loads(tokenizer.to_str())
     document["model"]["ignore_merges"] = True
     # A word that no merges lead to.
-    document["model"]["vocab"]["\u0120pipeturbine"] = len(document["model"]["vocab"]) + len(names)
+    document["model"]["vocab"]["\u0120pipeturbine"] = len(document["model"]["vocab"])
     tokenizer = Tokenizer.from_str(json.dumps(document))
     bos = (names[0], tokenizer.token_to_id(names[0]))
     tokenizer.post_processor = processors.Sequence([

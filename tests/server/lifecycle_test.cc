@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "server/health_reporter.h"
 #include "tests/server/serving_fixture.h"
 
 namespace penstock {
@@ -140,20 +141,21 @@ TEST(LifecycleTest, AnAddressInUseIsNamed) {
   EXPECT_FALSE(InferenceServer::Start(options, *serving.metrics).ok());
 }
 
-TEST(StallDetectorTest, NeedsWorkAndTime) {
-  StallDetector detector(absl::Seconds(10));
+TEST(HealthTest, AStallNeedsWorkAndTime) {
   const absl::Time start = absl::UnixEpoch();
-  const auto look = [&](bool healthy, bool work, int64_t steps, int64_t seconds) {
-    return detector.CanServe({healthy, work, steps}, start + absl::Seconds(seconds));
+  SchedulerState state;
+  state.last_progress = start;
+  const auto can_serve = [&](int64_t seconds) {
+    return CanServe(state, start + absl::Seconds(seconds), absl::Seconds(10));
   };
-  EXPECT_TRUE(look(true, false, 0, 0));
-  EXPECT_TRUE(look(true, false, 0, 100));   // idle is no stall
-  EXPECT_TRUE(look(true, true, 0, 109));
-  EXPECT_FALSE(look(true, true, 0, 111));   // 11 s of work without a step
-  EXPECT_TRUE(look(true, true, 1, 112));    // it moves
-  EXPECT_FALSE(look(false, true, 2, 113));  // unhealthy whatever moves
-  EXPECT_FALSE(look(true, true, 2, 130));
-  EXPECT_TRUE(look(true, false, 2, 131));   // the work has gone
+  EXPECT_TRUE(can_serve(100));  // idle is no stall
+  state.waiting = 1;
+  EXPECT_TRUE(can_serve(9));
+  EXPECT_FALSE(can_serve(11));
+  state.last_progress = start + absl::Seconds(11);
+  EXPECT_TRUE(can_serve(12));
+  state.healthy = false;  // whatever moves
+  EXPECT_FALSE(can_serve(12));
 }
 
 }  // namespace

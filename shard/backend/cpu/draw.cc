@@ -67,7 +67,7 @@ int32_t PickCandidate(double u, const std::vector<Candidate>& candidates) {
     sum += c.weight;
     if (sum > target) return c.id;
   }
-  return candidates.empty() ? -1 : candidates.back().id;  // u * sum rounded up to the sum
+  return candidates.empty() ? kNoToken : candidates.back().id;  // u * sum rounded up to the sum
 }
 
 // As PickCandidate over the weights of at least `least`, without a list.
@@ -80,7 +80,7 @@ int32_t PickWeight(double u, const std::vector<float>& weights, int32_t vocab, f
   for (int32_t i = 0; i < vocab; ++i) total += kept(i);
   const double target = u * total;
   double sum = 0;
-  int32_t last = -1;
+  int32_t last = kNoToken;
   for (int32_t i = 0; i < vocab; ++i) {
     const double w = kept(i);
     if (w == 0) continue;
@@ -121,14 +121,14 @@ int32_t MostLikely(const float* logits, int32_t vocab) {
   for (; i < vocab; ++i)
     if (logits[i] <= kMost && logits[i] > highest[0]) highest[0] = logits[i];
   const float best = *std::max_element(highest, highest + kLanes);
-  if (!(best >= -kMost)) return -1;
+  if (!(best >= -kMost)) return kNoToken;
   return static_cast<int32_t>(std::find(logits, logits + vocab, best) - logits);
 }
 
 int32_t DrawToken(const float* logits, int32_t vocab, const SamplingParams& params, double u,
                   const KernelTable& kernels, DrawScratch& scratch) {
   const int32_t best = MostLikely(logits, vocab);
-  if (best < 0) return -1;
+  if (best == kNoToken) return kNoToken;
   const float scale = std::min(1 / params.temperature, std::numeric_limits<float>::max());
   ComputeWeights(logits, vocab, logits[best], scale, kernels, scratch.weights);
   const bool top_k = params.top_k > 0 && params.top_k < vocab;

@@ -95,8 +95,8 @@ SampledToken CpuSampler::SampleOne(const float* logits, int32_t vocab, const Sam
   SampledToken result;
   const float* adjusted = Adjust(logits, vocab, slot, row.mask_stops, scratch);
   result.token = choose(adjusted);
-  if (result.token < 0 && adjusted != logits) result.token = choose(logits);
-  if (result.token < 0) return result;
+  if (result.token == kNoToken && adjusted != logits) result.token = choose(logits);
+  if (result.token == kNoToken) return result;
   if (params.logprobs >= 0)
     AddLogprobs(logits, vocab, params.logprobs, context_.kernels(), scratch, result);
   if (params.has_penalties()) Count(result.token, 1, slot);
