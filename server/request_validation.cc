@@ -103,6 +103,7 @@ absl::Status ParseStopStrings(const v1::GenerateRequest& request, const RequestL
     task->text.stop.push_back(text);
   }
   task->text.include_stop = request.stopping().include_stop_in_output();
+  task->text.continues_text = true;  // the answer goes on from the prompt, space and all
   return absl::OkStatus();
 }
 
@@ -163,9 +164,10 @@ absl::Status ParseLengths(const v1::GenerateRequest& request, const ServedModel&
   if (stopping.min_tokens() > wanted)
     return Refuse("stopping.min_tokens", "is ", stopping.min_tokens(), ", more than max_tokens (",
                   wanted, ")");
-  if (static_cast<int64_t>(to->generated.size()) >= wanted)
-    return Refuse("resume_tokens", "has ", to->generated.size(),
-                  " tokens; it must be fewer than max_tokens (", wanted, ")");
+  // As many as max_tokens is fine: the client may have missed just the end.
+  if (static_cast<int64_t>(to->generated.size()) > wanted)
+    return Refuse("resume_tokens", "has ", to->generated.size(), " tokens, more than max_tokens (",
+                  wanted, ")");
   to->max_tokens = static_cast<int32_t>(wanted);
   to->min_tokens = static_cast<int32_t>(stopping.min_tokens());
   if (to->min_tokens > 0) to->sampling.masked_until_min = to->stop_tokens;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shard/base/detached_status.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -79,21 +80,21 @@ absl::StatusOr<StepResult> RankThreads::Wait(std::chrono::milliseconds timeout) 
       timeout);
   if (!met)
     Fail(absl::DeadlineExceededError(absl::StrCat(Late(), " after ", timeout.count(), " ms")));
-  if (!failure_.ok()) return failure_;
+  if (!failure_.ok()) return Detached(failure_);
   --unclaimed_;
   StepResult result = std::move(results_.front());
   results_.pop_front();
   return result;
 }
 
-void RankThreads::Abort(absl::Status why) {
+void RankThreads::Abort(const absl::Status& why) {
   MutexLock lock(&mutex_);
-  Fail(std::move(why));
+  Fail(why);
 }
 
-void RankThreads::Fail(absl::Status why) {
+void RankThreads::Fail(const absl::Status& why) {
   if (!failure_.ok()) return;
-  failure_ = why.ok() ? absl::CancelledError("aborted") : std::move(why);
+  failure_ = why.ok() ? absl::CancelledError("aborted") : Detached(why);
   for (Rank& rank : ranks_) rank.shard->Abort(failure_);
   SetOutstanding(0);
 }

@@ -31,7 +31,7 @@ class RankThreads {
   // The oldest outstanding step's result; DeadlineExceeded, naming who is late with what, after
   // `timeout`.
   absl::StatusOr<StepResult> Wait(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Abort(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Abort(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Restart(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   int outstanding() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -52,7 +52,7 @@ class RankThreads {
   std::shared_ptr<const StepBatch> Take(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
   void Give(size_t index, absl::StatusOr<StepResult> result) ABSL_LOCKS_EXCLUDED(mutex_);
   void Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fail(absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Late() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetOutstanding(int count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -30,12 +30,12 @@ class ShardGroup final : public Executor {
     if (sound.ok() && ranks_.outstanding() >= info_.max_in_flight)
       sound = absl::FailedPreconditionError(
           absl::StrCat("step ", batch.step, ": more than ", info_.max_in_flight, " in flight"));
-    if (!sound.ok()) return ranks_.Abort(std::move(sound));
+    if (!sound.ok()) return ranks_.Abort(sound);
     ranks_.Launch(std::make_shared<const StepBatch>(std::move(batch)));
   }
 
   absl::StatusOr<StepResult> Wait() override { return ranks_.Wait(timeout_); }
-  void Abort(absl::Status why) override { ranks_.Abort(std::move(why)); }
+  void Abort(absl::Status why) override { ranks_.Abort(why); }
   absl::Status Restart() override { return ranks_.Restart(timeout_); }
   PipelineStats Stats() const override { return ranks_.Stats(); }
 

@@ -74,19 +74,23 @@ bool AddedTokenFinder::FindNext(absl::string_view text, size_t from, Match* matc
 }
 
 void AddedTokenFinder::Cut(absl::string_view text, bool parse_special, Visit visit) const {
-  size_t done = 0;  // the end of what was visited
+  size_t done = 0;       // the end of what was visited
+  size_t space_end = 0;  // up to where white space was found behind the last token that takes it
   Match match{};
   for (size_t from = 0; !tokens_.empty() && FindNext(text, from, &match); from = match.end) {
     const AddedToken& token = *match.token;
     if (token.special && !parse_special) continue;
-    const absl::string_view before = text.substr(0, match.begin);
-    const absl::string_view after = text.substr(match.end);
-    if (token.single_word && TouchesWord(before, after)) continue;
-    size_t begin = match.begin;
-    size_t end = match.end;
+    if (token.single_word && TouchesWord(text.substr(0, match.begin), text.substr(match.end))) {
+      continue;
+    }
+    size_t begin = std::max(match.begin, done);
     // White space that the token before has taken stays with it.
-    if (token.lstrip) begin = std::max(TrailingSpaceBegin(before), done);
-    if (token.rstrip) end += LeadingSpaceEnd(after);
+    if (token.lstrip) begin = done + TrailingSpaceBegin(text.substr(done, begin - done));
+    size_t end = match.end;
+    if (token.rstrip) {
+      if (end >= space_end) space_end = end + LeadingSpaceEnd(text.substr(end));
+      end = space_end;
+    }
     if (done < begin) visit(text.substr(done, begin - done), -1);
     visit({}, token.id);
     done = end;

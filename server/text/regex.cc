@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMaxPatternBytes = 16 * 1024;
 constexpr uint32_t kMatchLimit = 10'000'000;  // backtracking steps per match
 constexpr uint32_t kHeapLimitKiB = 64 * 1024;
-constexpr size_t kJitStackMax = 1024 * 1024;
+constexpr size_t kJitStackMax = 16 * 1024 * 1024;
 
 struct Free {
   void operator()(pcre2_code* p) const { pcre2_code_free(p); }

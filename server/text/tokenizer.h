@@ -17,9 +17,9 @@ struct EncodeOptions {
   bool parse_special_tokens = true;  // text that spells a special token becomes that token
 };
 
-// Text to tokens and back. Immutable, safe to share. Takes any bytes and never throws: input that
-// is not UTF-8 is read as U+FFFD where the model works on characters, as bytes where it works on
-// bytes.
+// Text to tokens and back. Immutable, safe to share. Takes any bytes and never throws: every
+// maximal ill-formed UTF-8 subpart of the input reads as U+FFFD, as in Python's decode("utf-8",
+// "replace").
 class Tokenizer {
  public:
   // From tokenizer.json beside a Hugging Face checkpoint, or from GGUF metadata.
@@ -30,7 +30,8 @@ class Tokenizer {
 
   virtual std::vector<int32_t> Encode(absl::string_view text,
                                       const EncodeOptions& options) const = 0;
-  // The bytes of a whole sequence: equal to the concatenation of a ByteStream's pieces.
+  // The bytes of a whole sequence: equal to the concatenation of what Bytes gives, the first token
+  // being the first that is not skipped.
   virtual std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const = 0;
   // The bytes one token stands for, possibly part of a character. `first`: it opens the text (some
   // decoders strip a leading space there). Empty for ids the vocabulary lacks.

@@ -117,6 +117,17 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const json& document,
   return tokens;
 }
 
+// The reference takes a template's ids as they are; here they must not lead out of the vocabulary.
+absl::Status CheckIds(const std::vector<int32_t>& ids, int32_t vocab_size) {
+  for (const int32_t id : ids) {
+    if (id >= vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("post_processor: token ", id, " is not in the vocabulary"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerFromJson(const json& document) {
@@ -129,9 +140,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerFromJson(const json& documen
   ASSIGN_OR_RETURN(auto decoder, Decoder::FromJson(FindField(document, "decoder")));
   ASSIGN_OR_RETURN(auto model, ParseModel(document, pre.byte_level()));
   ASSIGN_OR_RETURN(auto added, ParseAddedTokens(document, model));
-  return std::make_unique<BpeTokenizer>(BpeTokenizer::Parts{std::move(normalizer), std::move(pre),
-                                                            std::move(model), std::move(post),
-                                                            std::move(decoder), std::move(added)});
+  const PostProcessor around = post;
+  auto tokenizer = std::make_unique<BpeTokenizer>(
+      BpeTokenizer::Parts{std::move(normalizer), std::move(pre), std::move(model), std::move(post),
+                          std::move(decoder), std::move(added)});
+  RETURN_IF_ERROR(CheckIds(around.prefix, tokenizer->vocab_size()));
+  RETURN_IF_ERROR(CheckIds(around.suffix, tokenizer->vocab_size()));
+  return tokenizer;
 }
 
 }  // namespace penstock

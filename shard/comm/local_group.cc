@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shard/base/detached_status.h"
 
 namespace penstock {
 namespace {
@@ -112,13 +113,13 @@ bool LocalGroup::AwaitMatrix(Channel& channel, int rank, int peer, double* waite
 absl::Status LocalGroup::status() const {
   if (!failed()) return absl::OkStatus();
   MutexLock lock(&mutex_);
-  return failure_;
+  return Detached(failure_);
 }
 
-void LocalGroup::Fail(absl::Status why) {
+void LocalGroup::Fail(const absl::Status& why) {
   {
     MutexLock lock(&mutex_);
-    failure_.Update(std::move(why));
+    if (failure_.ok()) failure_ = Detached(why);
   }
   failed_.store(true);
   signal_.Wake();

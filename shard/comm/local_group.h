@@ -61,7 +61,7 @@ class LocalGroup {
 
   bool failed() const { return failed_.load(); }
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
-  void Fail(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);  // the first one counts
+  void Fail(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);  // the first one counts
   void Fail(absl::StatusCode code, int rank, const char* operation, const std::string& what);
 
  private:

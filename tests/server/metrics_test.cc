@@ -10,9 +10,13 @@
 namespace penstock {
 namespace {
 
+// Prometheus sorts labels by name.
 std::string Name(const std::string& name, const std::string& labels = "") {
-  return absl::StrCat("penstock_", name, "{", labels, labels.empty() ? "" : ",",
-                      "model=\"letters\"}");
+  const std::string model = "model=\"letters\"";
+  const std::string all = labels.empty()   ? model
+                          : labels < model ? absl::StrCat(labels, ",", model)
+                                           : absl::StrCat(model, ",", labels);
+  return absl::StrCat("penstock_", name, "{", all, "}");
 }
 
 TEST(MetricsTest, CountsCallsTokensAndEnds) {
@@ -30,7 +34,7 @@ TEST(MetricsTest, CountsCallsTokensAndEnds) {
       << serving.metrics->Text();
   EXPECT_EQ(serving.Metric(Name("requests_total", "code=\"INVALID_ARGUMENT\",method=\"Generate\"")),
             1);
-  EXPECT_EQ(serving.Metric(Name("finished_total", "reason=\"length\"")), 0 + 3);
+  EXPECT_EQ(serving.Metric(Name("finished_total", "reason=\"length\"")), 3);
   EXPECT_EQ(serving.Metric(Name("finished_total", "reason=\"stop\"")), 1);
   EXPECT_EQ(serving.Metric(Name("finished_total", "reason=\"error\"")), 0);
   EXPECT_EQ(serving.Metric(Name("generation_tokens_total")), 5 + 3 + 2 * 2);

@@ -203,7 +203,7 @@ std::vector<BadField> BadPrompt() {
   rows.push_back({"ResumeId", "resume_tokens", [](R& r) { r.add_resume_tokens(kVocab); }});
   rows.push_back({"ResumeLong", "resume_tokens", [](R& r) {
                     r.mutable_stopping()->set_max_tokens(2);
-                    for (int i = 0; i < 2; ++i) r.add_resume_tokens(1);
+                    for (int i = 0; i < 3; ++i) r.add_resume_tokens(1);
                   }});
   rows.push_back(
       {"Logprobs", "output.logprobs", [](R& r) { r.mutable_output()->set_logprobs(21); }});

@@ -71,6 +71,13 @@ TEST(AddedTokens, StripWhiteSpace) {
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a <l>", {}), false), "a <l>");
 }
 
+// Each token of a run takes all the white space; that must not cost a scan of the run each time.
+TEST(AddedTokens, RunsOfWhiteSpaceTokensAreLinear) {
+  const auto tokenizer = Load(SmallDocument({Added(" ", {{"lstrip", true}, {"rstrip", true}})}));
+  EXPECT_THAT(tokenizer->Encode("a   b", {}), ElementsAre(0, 6, 6, 6, 1));
+  EXPECT_EQ(tokenizer->Encode(std::string(1'000'000, ' '), {}).size(), 1'000'000u);
+}
+
 TEST(AddedTokens, SingleWords) {
   const auto tokenizer = Load(SmallDocument({Added("ab", {{"single_word", true}})}));
   EXPECT_THAT(tokenizer->Encode("ab abc-ab", {}), ElementsAre(6, 0, 1, 2, 6));
@@ -232,6 +239,12 @@ TEST(FromJson, ErrorsNameTheTypeOrTheField) {
   EXPECT_THAT(with("/decoder", {{"type", "CTC"}}), HasSubstr("CTC"));
   EXPECT_THAT(with("/post_processor", {{"type", "TemplateProcessing"}, {"single", json::array()}}),
               HasSubstr("single"));
+}
+
+TEST(FromJson, TemplateMustStayInTheVocabulary) {
+  json document = SmallDocument({});
+  document["post_processor"] = {{"type", "BertProcessing"}, {"cls", {"a", 0}}, {"sep", {"x", 6}}};
+  EXPECT_THAT(ErrorOf(document), HasSubstr("token 6"));
 }
 
 TEST(FromJson, DeepNestingIsAnError) {

@@ -127,6 +127,7 @@ struct Totals {
   int different = 0;
   int scarce = 0;     // combinations in which sequences should be preempted
   int preempted = 0;  // those in which at least one was
+  int calm_cuts = 0;  // cuts of the model without any such combination
   int64_t rows = 0;
 };
 
@@ -165,6 +166,7 @@ absl::Status CheckCut(const Checkpoint& checkpoint, int tensor, int pipeline, Ex
     totals->preempted += comparison.preemptions > 0;
     totals->rows += comparison.rows;
   }
+  totals->calm_cuts += totals->preempted == before.preempted;
   std::printf(
       "tensor %d x pipeline %d: %d combinations, %d different, %d with preemption, %.1f s\n",
       tensor, pipeline, totals->combinations - before.combinations,
@@ -182,7 +184,7 @@ absl::StatusOr<bool> Run(const std::string& model) {
     for (int pipeline = 1; pipeline <= 4 && tensor * pipeline <= kMaxRanks; ++pipeline)
       RETURN_IF_ERROR(CheckCut(*checkpoint, tensor, pipeline, &expected, &totals));
   }
-  const bool ok = totals.different == 0 && totals.preempted == totals.scarce;
+  const bool ok = totals.different == 0 && totals.calm_cuts == 0;
   std::printf(
       "%lld rows of logits compared by hash; sequences were preempted in %d of the %d combinations "
       "meant for it\n"
