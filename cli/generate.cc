@@ -43,8 +43,7 @@ void DeclareSettings(GenerateOptions* options, SettingTable* table) {
   table->Add("address", "Of the server", &options->address);
   table->Add("model", "Name; empty: the only one", &options->model);
   table->Add("prompt", "Text; without it the positional argument or stdin", &options->prompt);
-  table->Add("tokens", "Prompt as token ids, comma-separated, used as they are",
-             &options->tokens);
+  table->Add("tokens", "Prompt as token ids, comma-separated, used as they are", &options->tokens);
   table->Add("max-tokens", "Most output tokens", &options->max_tokens);
   table->Add("min-tokens", "No stop token before so many", &options->min_tokens);
   table->Add("temperature", "0 is greedy", &options->temperature);
@@ -155,8 +154,7 @@ class Printer {
 
  private:
   static absl::Status Put(const std::string& text) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
-        std::fflush(stdout) == 0)
+    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
       return absl::OkStatus();
     return absl::UnavailableError("cannot write to stdout");
   }
@@ -168,8 +166,8 @@ class Printer {
 absl::StatusOr<int> Generate(const GenerateOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  const auto stub = v1::Generation::NewStub(grpc::CreateCustomChannel(
-      options.address, grpc::InsecureChannelCredentials(), arguments));
+  const auto stub = v1::Generation::NewStub(
+      grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
   grpc::ClientContext context;
   if (options.timeout)
     context.set_deadline(std::chrono::system_clock::now() +
@@ -189,10 +187,9 @@ absl::StatusOr<int> Generate(const GenerateOptions& options) {
   RETURN_IF_ERROR(printed);
   RETURN_IF_ERROR(printer.Finish());
   if (!status.ok())
-    return absl::Status(
-        FromGrpc(status).code(),
-        absl::StrCat(absl::StatusCodeToString(FromGrpc(status).code()), ": ",
-                     status.error_message()));
+    return absl::Status(FromGrpc(status).code(),
+                        absl::StrCat(absl::StatusCodeToString(FromGrpc(status).code()), ": ",
+                                     status.error_message()));
   if (options.stats) stats.Print();
   return 0;
 }

@@ -34,8 +34,7 @@ absl::StatusOr<int> CheckHealth(const HealthOptions& options) {
   const grpc::Status status = stub->Check(&context, request, &response);
   if (!status.ok())
     return absl::UnavailableError(absl::StrCat(options.address, ": ", status.error_message()));
-  std::printf("%s\n",
-              health::HealthCheckResponse::ServingStatus_Name(response.status()).c_str());
+  std::printf("%s\n", health::HealthCheckResponse::ServingStatus_Name(response.status()).c_str());
   return response.status() == health::HealthCheckResponse::SERVING ? 0 : 1;
 }
 
@@ -49,8 +48,7 @@ Command MakeHealthCommand(CLI::App& program) {
   auto state = std::make_shared<State>();
   CLI::App* app = program.add_subcommand("health", "Ask a server for its health");
   state->table.Add("address", "Of the server", &state->options.address);
-  state->table.Add("service", "Name to ask for; empty: the whole server",
-                   &state->options.service);
+  state->table.Add("service", "Name to ask for; empty: the whole server", &state->options.service);
   state->table.Add("timeout", "Seconds to wait for the answer", &state->options.timeout);
   state->table.DeclareFlags(*app);
   return {app, [state] { return state->table.ApplyFlags(); },

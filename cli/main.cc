@@ -29,8 +29,9 @@ int Run(const Command& command) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App program("Penstock: serves language models over gRPC, cut into tensor and pipeline shards.",
-                   "penstock");
+  CLI::App program(
+      "Penstock: serves language models over gRPC, cut into tensor and pipeline shards.",
+      "penstock");
   program.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
   program.require_subcommand(1);
   const std::vector<Command> commands = {MakeServeCommand(program), MakeGenerateCommand(program),

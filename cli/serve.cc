@@ -1,5 +1,5 @@
-// `penstock serve`: the composition root. What is declared first lives longest; read from the top it
-// is the architecture from the files on disk to the open door.
+// `penstock serve`: the composition root. What is declared first lives longest; read from the top
+// it is the architecture from the files on disk to the open door.
 
 #include <atomic>
 #include <cstdio>
@@ -72,7 +72,8 @@ absl::Status Serve(const ServeOptions& options) {
                    InferenceServer::Start(options.server, *metrics));
   std::atomic<bool> loading{true};
   const StopSignals signals([&loading, &server] {
-    if (loading.load()) std::_Exit(1);  // nothing is at stake yet, and loading cannot be interrupted
+    if (loading.load())
+      std::_Exit(1);  // nothing is at stake yet, and loading cannot be interrupted
     spdlog::info("stop requested");
     server->RequestStop();
   });

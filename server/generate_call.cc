@@ -86,8 +86,7 @@ void GenerateCall::Abandon() {
 
 absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
-  ASSIGN_OR_RETURN(GenerationTask task,
-                   ParseGenerateRequest(request_, context.model, DrawSeed()));
+  ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request_, context.model, DrawSeed()));
   task.sequence.arrival = arrival_;
   for (int32_t i = 0; i < task.samples; ++i) {
     auto stream = std::make_shared<TokenStream>([weak = weak_from_this()] {

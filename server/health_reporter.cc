@@ -60,9 +60,7 @@ void HealthReporter::Loop() {
     if (look_) LookAndReport();
 }
 
-void HealthReporter::LookAndReport() {
-  Report(CanServe((*look_)(), absl::Now(), stall_limit_));
-}
+void HealthReporter::LookAndReport() { Report(CanServe((*look_)(), absl::Now(), stall_limit_)); }
 
 void HealthReporter::Report(bool serving) {
   if (reported_ == serving) return;

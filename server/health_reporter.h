@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-// Whether the scheduler can serve: not while its executor is being restarted or lost, nor when there
-// has been work and no step has finished for longer than `stall_limit`.
+// Whether the scheduler can serve: not while its executor is being restarted or lost, nor when
+// there has been work and no step has finished for longer than `stall_limit`.
 bool CanServe(const SchedulerState& state, absl::Time now, absl::Duration stall_limit);
 
 // Keeps grpc.health.v1 truthful from a thread of its own, so that health never waits for inference.

@@ -17,21 +17,28 @@ using Buckets = std::vector<double>;
 // Seconds. Long ones go on to beyond 40 minutes: a long answer must not vanish in +Inf.
 const Buckets kShortSeconds = {.001, .0025, .005, .0075, .01, .015, .02, .03, .04, .05, .075,
                                .1,   .15,   .2,   .3,    .5,  .75,  1,   2,   5,   10};
-const Buckets kLongSeconds = {.0005, .001, .0025, .005, .01, .025, .05, .1,  .25, .5,   1,   2.5,
+const Buckets kLongSeconds = {.0005, .001, .0025, .005, .01, .025, .05, .1,  .25,  .5,   1,   2.5,
                               5,     10,   20,    40,   80,  160,  320, 640, 1280, 2560, 5120};
 const Buckets kSequences = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 const Buckets kTokens = {0, 1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
-constexpr absl::StatusCode kCodes[] = {
-    absl::StatusCode::kOk,           absl::StatusCode::kCancelled,
-    absl::StatusCode::kUnknown,      absl::StatusCode::kInvalidArgument,
-    absl::StatusCode::kNotFound,     absl::StatusCode::kDeadlineExceeded,
-    absl::StatusCode::kAborted,      absl::StatusCode::kResourceExhausted,
-    absl::StatusCode::kInternal,     absl::StatusCode::kFailedPrecondition,
-    absl::StatusCode::kUnavailable,  absl::StatusCode::kDataLoss,
-    absl::StatusCode::kOutOfRange,   absl::StatusCode::kUnimplemented,
-    absl::StatusCode::kAlreadyExists, absl::StatusCode::kPermissionDenied,
-    absl::StatusCode::kUnauthenticated};
+constexpr absl::StatusCode kCodes[] = {absl::StatusCode::kOk,
+                                       absl::StatusCode::kCancelled,
+                                       absl::StatusCode::kUnknown,
+                                       absl::StatusCode::kInvalidArgument,
+                                       absl::StatusCode::kNotFound,
+                                       absl::StatusCode::kDeadlineExceeded,
+                                       absl::StatusCode::kAborted,
+                                       absl::StatusCode::kResourceExhausted,
+                                       absl::StatusCode::kInternal,
+                                       absl::StatusCode::kFailedPrecondition,
+                                       absl::StatusCode::kUnavailable,
+                                       absl::StatusCode::kDataLoss,
+                                       absl::StatusCode::kOutOfRange,
+                                       absl::StatusCode::kUnimplemented,
+                                       absl::StatusCode::kAlreadyExists,
+                                       absl::StatusCode::kPermissionDenied,
+                                       absl::StatusCode::kUnauthenticated};
 
 absl::string_view ReasonName(FinishReason reason, const absl::Status& status) {
   if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return "cancelled";
@@ -80,9 +87,8 @@ Metrics::Metrics(const MetricsOptions& options)
       preemptions_(AddCounter("preemptions_total", "Sequences put back to be recomputed.",
                               {{"kind", "recompute"}})) {
   for (absl::StatusCode code : kCodes)
-    calls_[code] =
-        &AddCounter("requests_total", "Calls by final status.",
-                    {{"method", "Generate"}, {"code", absl::StatusCodeToString(code)}});
+    calls_[code] = &AddCounter("requests_total", "Calls by final status.",
+                               {{"method", "Generate"}, {"code", absl::StatusCodeToString(code)}});
   for (const char* reason : {"stop", "length", "cancelled", "error"})
     finished_[reason] =
         &AddCounter("finished_total", "Sequences by how they ended.", {{"reason", reason}});
@@ -95,8 +101,8 @@ absl::Status Metrics::Expose(const std::string& listen) {
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(listen, 2);
   } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen,
-                                               " for metrics (in use?): ", error.what()));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", listen, " for metrics (in use?): ", error.what()));
   }
   exposer_->RegisterCollectable(registry_);
   exposer_->RegisterCollectable(stages_);

@@ -98,8 +98,8 @@ std::vector<MetricFamily> StageCollector::Collect() const {
     if (executor_ == nullptr) return {};
     stats = executor_->Stats();
   }
-  MetricFamily busy = Family("penstock_stage_busy_seconds_total", "Computing.",
-                             MetricType::Counter);
+  MetricFamily busy =
+      Family("penstock_stage_busy_seconds_total", "Computing.", MetricType::Counter);
   MetricFamily bubble = Family("penstock_stage_bubble_seconds_total",
                                "Not computing though a step was in flight.", MetricType::Counter);
   MetricFamily idle =
@@ -121,8 +121,8 @@ std::vector<MetricFamily> ProcessCollector::Collect() const {
   families.push_back(Single("process_cpu_seconds_total", "User and system CPU time.",
                             MetricType::Counter, CpuSeconds()));
   if (const double bytes = ResidentBytes(); bytes >= 0)
-    families.push_back(Single("process_resident_memory_bytes", "Resident memory.",
-                              MetricType::Gauge, bytes));
+    families.push_back(
+        Single("process_resident_memory_bytes", "Resident memory.", MetricType::Gauge, bytes));
   if (const double files = OpenFiles(); files >= 0)
     families.push_back(
         Single("process_open_fds", "Open file descriptors.", MetricType::Gauge, files));

@@ -50,8 +50,7 @@ absl::Status ParsePenalties(const v1::Sampling& from, SamplingParams* to) {
   if (from.has_repetition_penalty()) to->repetition_penalty = from.repetition_penalty();
   to->presence_penalty = from.presence_penalty();
   to->frequency_penalty = from.frequency_penalty();
-  RETURN_IF_ERROR(
-      CheckRange("sampling.repetition_penalty", to->repetition_penalty, 0.01f, 100.0f));
+  RETURN_IF_ERROR(CheckRange("sampling.repetition_penalty", to->repetition_penalty, 0.01f, 100.0f));
   RETURN_IF_ERROR(CheckRange("sampling.presence_penalty", to->presence_penalty, -2.0f, 2.0f));
   return CheckRange("sampling.frequency_penalty", to->frequency_penalty, -2.0f, 2.0f);
 }
@@ -70,8 +69,7 @@ absl::Status ParseLogitBias(const v1::Sampling& from, const ServedModel& model,
   return absl::OkStatus();
 }
 
-absl::Status ParseSampling(const v1::Sampling& from, const ServedModel& model,
-                           SamplingParams* to) {
+absl::Status ParseSampling(const v1::Sampling& from, const ServedModel& model, SamplingParams* to) {
   if (from.has_temperature()) to->temperature = from.temperature();
   if (from.has_top_p()) to->top_p = from.top_p();
   to->min_p = from.min_p();
@@ -110,8 +108,8 @@ absl::Status ParseStopStrings(const v1::GenerateRequest& request, const RequestL
 absl::Status ParseStopTokens(const v1::Stopping& from, const ServedModel& model,
                              GenerateRequest* to) {
   if (from.stop_token_ids_size() > model.limits.max_stop_tokens)
-    return Refuse("stopping.stop_token_ids", "has ", from.stop_token_ids_size(),
-                  " ids; at most ", model.limits.max_stop_tokens, " are allowed");
+    return Refuse("stopping.stop_token_ids", "has ", from.stop_token_ids_size(), " ids; at most ",
+                  model.limits.max_stop_tokens, " are allowed");
   RETURN_IF_ERROR(CheckTokens("stopping.stop_token_ids", from.stop_token_ids(), model.vocab()));
   std::vector<int32_t> ids(from.stop_token_ids().begin(), from.stop_token_ids().end());
   if (!from.ignore_eos()) ids.insert(ids.end(), model.eos_tokens.begin(), model.eos_tokens.end());
@@ -192,8 +190,7 @@ absl::Status ParseOutput(const v1::Output& from, const RequestLimits& limits,
   if (from.logprobs() > limits.max_logprobs)
     return Refuse("output.logprobs", "is ", from.logprobs(), "; at most ", limits.max_logprobs,
                   " are allowed");
-  if (from.has_logprobs())
-    task->sequence.sampling.logprobs = static_cast<int32_t>(from.logprobs());
+  if (from.has_logprobs()) task->sequence.sampling.logprobs = static_cast<int32_t>(from.logprobs());
   if (from.has_skip_special_tokens()) task->text.skip_special_tokens = from.skip_special_tokens();
   task->token_ids_only = from.token_ids_only();
   return absl::OkStatus();
@@ -202,8 +199,7 @@ absl::Status ParseOutput(const v1::Output& from, const RequestLimits& limits,
 }  // namespace
 
 absl::StatusOr<GenerationTask> ParseGenerateRequest(const v1::GenerateRequest& request,
-                                                    const ServedModel& model,
-                                                    uint64_t drawn_seed) {
+                                                    const ServedModel& model, uint64_t drawn_seed) {
   GenerationTask task;
   GenerateRequest& sequence = task.sequence;
   RETURN_IF_ERROR(CheckModel(request, model));
@@ -214,8 +210,7 @@ absl::StatusOr<GenerationTask> ParseGenerateRequest(const v1::GenerateRequest& r
   RETURN_IF_ERROR(ParseStopTokens(request.stopping(), model, &sequence));
   RETURN_IF_ERROR(ParsePrompt(request, model, &sequence.prompt));
   RETURN_IF_ERROR(ParseLengths(request, model, &sequence));
-  sequence.sampling.seed =
-      request.sampling().has_seed() ? request.sampling().seed() : drawn_seed;
+  sequence.sampling.seed = request.sampling().has_seed() ? request.sampling().seed() : drawn_seed;
   return task;
 }
 

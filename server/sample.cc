@@ -65,9 +65,9 @@ void Sample::Absorb() {
     status_ = std::move(chunk.status);
     return;
   }
-  Complete(chunk.reason == FinishReason::kLength ? v1::FINISH_REASON_LENGTH
-                                                 : v1::FINISH_REASON_STOP,
-           chunk.times);
+  Complete(
+      chunk.reason == FinishReason::kLength ? v1::FINISH_REASON_LENGTH : v1::FINISH_REASON_STOP,
+      chunk.times);
 }
 
 void Sample::AddToken(const SampledToken& token) {

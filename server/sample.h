@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-// One of a call's samples: committed tokens in, messages for the client out. What the client has not
-// taken yet is merged into one message, which max_tokens bounds. Owned by one call, used by one
+// One of a call's samples: committed tokens in, messages for the client out. What the client has
+// not taken yet is merged into one message, which max_tokens bounds. Owned by one call, used by one
 // thread at a time.
 class Sample {
  public:
@@ -32,7 +32,7 @@ class Sample {
 
   bool has_message() const { return news_; }
   v1::GenerateResponse TakeMessage();
-  bool finished() const { return complete_ && !news_; }  // the last message has been taken
+  bool finished() const { return complete_ && !news_; }   // the last message has been taken
   const absl::Status& status() const { return status_; }  // why the stream failed, if it did
 
  private:
@@ -43,7 +43,7 @@ class Sample {
 
   const Tokenizer& tokenizer_;
   const std::shared_ptr<TokenStream> stream_;
-  std::optional<TextStream> text_;  // absent when only ids are wanted
+  std::optional<TextStream> text_;          // absent when only ids are wanted
   const std::vector<int32_t> stop_tokens_;  // sorted
   const bool include_stop_;
   const bool logprobs_;

@@ -12,13 +12,14 @@ namespace penstock {
 
 // What a client may ask for at most. Beyond it a request is refused with INVALID_ARGUMENT.
 struct RequestLimits {
-  uint32_t max_samples = 16;           // n
+  uint32_t max_samples = 16;  // n
   int max_stop_strings = 16;
-  size_t max_stop_bytes = 1024;        // of one stop string
+  size_t max_stop_bytes = 1024;  // of one stop string
   int max_stop_tokens = 256;
-  int max_logit_bias = 1024;           // entries
+  int max_logit_bias = 1024;  // entries
   uint32_t max_logprobs = 20;
-  int64_t prompt_bytes_per_token = 64; // text longer than this times max_context is not even encoded
+  int64_t prompt_bytes_per_token =
+      64;  // text longer than this times max_context is not even encoded
 };
 
 // The model as the door sees it: names and numbers that requests are checked against. Immutable;

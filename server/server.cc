@@ -29,7 +29,8 @@ void SetChannelArguments(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
 }
 
-// Wakes a waiting thread when a stream has news. Shared with the stream, which may outlive the wait.
+// Wakes a waiting thread when a stream has news. Shared with the stream, which may outlive the
+// wait.
 struct Doorbell {
   Mutex mutex;
   bool rung ABSL_GUARDED_BY(mutex) = false;
@@ -79,11 +80,11 @@ absl::Status InferenceServer::Bind() {
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port_ == 0) {
     server_.reset();
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", options_.listen, ": the address is in use or not this machine's"));
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options_.listen,
+                                               ": the address is in use or not this machine's"));
   }
-  health_ = std::make_unique<HealthReporter>(server_->GetHealthCheckService(),
-                                             options_.health_stall);
+  health_ =
+      std::make_unique<HealthReporter>(server_->GetHealthCheckService(), options_.health_stall);
   return absl::OkStatus();
 }
 
@@ -107,9 +108,8 @@ absl::Status InferenceServer::WarmUp(const ServingContext& context) {
   }
   stream->Cancel();
   if (gate_.stop_requested()) return absl::CancelledError("stopped while warming up");
-  return absl::DeadlineExceededError(
-      absl::StrCat("the warm-up request took longer than ",
-                   absl::FormatDuration(options_.warm_up_timeout)));
+  return absl::DeadlineExceededError(absl::StrCat("the warm-up request took longer than ",
+                                                  absl::FormatDuration(options_.warm_up_timeout)));
 }
 
 absl::Status InferenceServer::Open(const ServingContext& context) {

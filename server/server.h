@@ -21,8 +21,8 @@ struct ServerOptions {
   // Of a request. gRPC answers a larger one with RESOURCE_EXHAUSTED "Received message larger than
   // max (size vs. limit)".
   int max_receive_mib = 64;
-  absl::Duration grace = absl::Seconds(30);            // for running calls once draining
-  absl::Duration health_stall = absl::Seconds(30);     // more than a step may take
+  absl::Duration grace = absl::Seconds(30);         // for running calls once draining
+  absl::Duration health_stall = absl::Seconds(30);  // more than a step may take
   absl::Duration warm_up_timeout = absl::Seconds(300);
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -21,9 +22,12 @@ absl::StatusOr<DType> ChooseDType(absl::string_view option, const std::string& v
   return *dtype;
 }
 
-std::string LastPart(absl::string_view path) {
+// The last part of the path, without a file's ".gguf".
+std::string NameFrom(absl::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  return std::string(path.substr(path.rfind('/') + 1));
+  path = path.substr(path.rfind('/') + 1);
+  absl::ConsumeSuffix(&path, ".gguf");
+  return std::string(path);
 }
 
 MemoryPlanOptions MemoryOptions(const ModelOptions& options, DType dtype, DType kv_dtype) {
@@ -53,8 +57,7 @@ absl::StatusOr<ServingPlan> PlanServing(const ModelOptions& options) {
   if (options.path.empty()) return absl::InvalidArgumentError("--model is missing");
   ServingPlan plan;
   ASSIGN_OR_RETURN(plan.checkpoint, Checkpoint::Open(options.path));
-  plan.model_name =
-      options.served_name.empty() ? LastPart(options.path) : options.served_name;
+  plan.model_name = options.served_name.empty() ? NameFrom(options.path) : options.served_name;
   ASSIGN_OR_RETURN(plan.spec, ParseModelSpec(plan.checkpoint->config()));
   ASSIGN_OR_RETURN(const DType dtype,
                    ChooseDType("--dtype", options.dtype, plan.spec.stored_dtype));

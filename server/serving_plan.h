@@ -17,7 +17,7 @@ namespace penstock {
 // What to serve and how to cut it.
 struct ModelOptions {
   std::string path;         // a Hugging Face folder or a GGUF file
-  std::string served_name;  // empty: the last part of the path
+  std::string served_name;  // empty: the last part of the path, without ".gguf"
   int tensor = 1;
   int pipeline = 1;
   std::vector<int> layers;        // of each stage; empty: balanced

@@ -58,9 +58,8 @@ TEST_F(SettingTableTest, UnknownKeysNameThemselvesAndTheNearest) {
 }
 
 TEST_F(SettingTableTest, BadValuesNameTheKey) {
-  for (const char* yaml :
-       {"tensor: two", "tensor: 0", "tensor: 2.0", "tensor: ' 2'", "tensor: ", "tensor: {a: 1}",
-        "tensor: 99999999999", "tensor: 2\ntensor: 3"})
+  for (const char* yaml : {"tensor: two", "tensor: 0", "tensor: 2.0", "tensor: ' 2'", "tensor: ",
+                           "tensor: {a: 1}", "tensor: 99999999999", "tensor: 2\ntensor: 3"})
     EXPECT_NE(Complaint(yaml).find("tensor"), std::string::npos) << yaml;
   EXPECT_NE(Complaint("dtype: int8").find("bf16"), std::string::npos);
   EXPECT_NE(Complaint("grace: .nan").find("grace"), std::string::npos);

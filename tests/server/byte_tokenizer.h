@@ -13,8 +13,7 @@ class ByteTokenizer final : public Tokenizer {
  public:
   static constexpr int32_t kEos = 256, kBos = 257, kVocab = 258;
 
-  std::vector<int32_t> Encode(absl::string_view text,
-                              const EncodeOptions& options) const override {
+  std::vector<int32_t> Encode(absl::string_view text, const EncodeOptions& options) const override {
     std::vector<int32_t> ids;
     if (options.add_special_tokens) ids.push_back(kBos);
     while (!text.empty()) {

@@ -29,8 +29,7 @@ TEST_F(GenerateTest, StreamsTextIdsUsageAndTimings) {
   EXPECT_GE(answer.end().timings().total_seconds(),
             answer.end().timings().time_to_first_token_seconds());
   EXPECT_TRUE(answer.messages.front().has_seed());
-  for (size_t i = 1; i < answer.messages.size(); ++i)
-    EXPECT_FALSE(answer.messages[i].has_seed());
+  for (size_t i = 1; i < answer.messages.size(); ++i) EXPECT_FALSE(answer.messages[i].has_seed());
 }
 
 TEST_F(GenerateTest, TheModelsEndIsAStopAndItsTextIsLeftOut) {
@@ -77,8 +76,7 @@ TEST_F(GenerateTest, AStopStringAcrossTokensEndsTheSampleAndNeverLeaks) {
   EXPECT_EQ(answer.end().stop_match(), "fghij");
   EXPECT_EQ(answer.end().usage().output_tokens(), 9u);  // b..j, whatever ran ahead
   EXPECT_EQ(answer.token_ids[0].size(), 9u);
-  EXPECT_TRUE(
-      Eventually([&] { return serving_.scheduler->state().kv_blocks_used == 0; }));
+  EXPECT_TRUE(Eventually([&] { return serving_.scheduler->state().kv_blocks_used == 0; }));
 
   request.mutable_stopping()->set_include_stop_in_output(true);
   EXPECT_EQ(Ask(request).text(), "bcdefghij");
@@ -162,9 +160,7 @@ TEST_F(GenerateTest, DrawnSeedsDiffer) {
 }
 
 // The text and ids behind each possible interruption are those of the uninterrupted stream.
-void ExpectResumes(GenerateTest* test, v1::Generation::Stub& stub,
-                   const v1::GenerateRequest& request) {
-  (void)test;
+void ExpectResumes(v1::Generation::Stub& stub, const v1::GenerateRequest& request) {
   Answer whole = Generate(stub, request);
   ASSERT_TRUE(whole.status.ok()) << whole.status.error_message();
   std::vector<int32_t> held;
@@ -190,14 +186,14 @@ void ExpectResumes(GenerateTest* test, v1::Generation::Stub& stub,
 TEST_F(GenerateTest, ResumedStreamsEqualUninterruptedOnes) {
   serving_.executor.set_step_delay(absl::Milliseconds(2));  // so that messages are many
   v1::GenerateRequest request = TextRequest("a", 12);
-  ExpectResumes(this, *stub_, request);
+  ExpectResumes(*stub_, request);
   request.mutable_stopping()->add_stop("hijk");
-  ExpectResumes(this, *stub_, request);
+  ExpectResumes(*stub_, request);
   v1::GenerateRequest characters;
   characters.mutable_tokens()->add_ids(0x96);
   characters.mutable_stopping()->set_max_tokens(8);
-  ExpectResumes(this, *stub_, characters);
-  ExpectResumes(this, *stub_, TextRequest("U", 0));
+  ExpectResumes(*stub_, characters);
+  ExpectResumes(*stub_, TextRequest("U", 0));
 }
 
 TEST_F(GenerateTest, ResumingBehindTheEndIsTheEnd) {
@@ -240,18 +236,22 @@ TEST_F(GenerateTest, ARequestOverTheReceiveLimitNamesTheLimit) {
   EXPECT_EQ(Ask(TextRequest("a", 3)).text(), "bcd");
 }
 
-TEST_F(GenerateTest, AFailureInMidStreamIsNotAnEnd) {
-  serving_.executor.set_step_delay(absl::Milliseconds(5));
+TEST(GenerateFailureTest, AFailureInMidStreamIsNotAnEnd) {
+  Serving::Options options;
+  options.scheduler.recovery_timeout = absl::Milliseconds(200);
+  Serving serving(options);
+  const auto stub = serving.NewStub();
+  serving.executor.set_step_delay(absl::Milliseconds(5));
   grpc::ClientContext client;
-  v1::GenerateRequest request = TextRequest("a", 100);
-  const auto reader = stub_->Generate(&client, request);
+  const v1::GenerateRequest request = TextRequest("a", 100);
+  const auto reader = stub->Generate(&client, request);
   v1::GenerateResponse message;
   ASSERT_TRUE(reader->Read(&message));
-  serving_.executor.Lose(absl::UnavailableError("rank 1 is gone"));
-  while (reader->Read(&message))
-    EXPECT_EQ(message.finish_reason(), v1::FINISH_REASON_UNSPECIFIED);
+  serving.executor.Lose(absl::UnavailableError("rank 1 is gone"));
+  while (reader->Read(&message)) EXPECT_EQ(message.finish_reason(), v1::FINISH_REASON_UNSPECIFIED);
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_TRUE(Eventually([&] { return serving.Health() == "NOT_SERVING"; }));
 }
 
 }  // namespace

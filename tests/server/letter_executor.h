@@ -16,8 +16,8 @@
 namespace penstock {
 
 // An executor without a model: the alphabet. A letter is followed by the next one, 'z' by 'a' (so
-// lower case never ends), 'Z' by the end token, and the bytes of U+4E16 by one another in a circle. So
-// what a sequence says depends on its last token alone.
+// lower case never ends), 'Z' by the end token, and the bytes of U+4E16 by one another in a circle.
+// So what a sequence says depends on its last token alone.
 class LetterExecutor final : public Executor {
  public:
   struct Options {

@@ -135,8 +135,7 @@ TEST(LifecycleTest, AnAddressInUseIsNamed) {
   options.listen = serving.address();
   const auto second = InferenceServer::Start(options, *serving.metrics);
   ASSERT_FALSE(second.ok());
-  EXPECT_NE(second.status().message().find(options.listen), std::string::npos)
-      << second.status();
+  EXPECT_NE(second.status().message().find(options.listen), std::string::npos) << second.status();
   options.listen = "no address";
   EXPECT_FALSE(InferenceServer::Start(options, *serving.metrics).ok());
 }

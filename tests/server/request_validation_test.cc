@@ -21,9 +21,7 @@ class ValidationTest : public testing::Test {
     model_.info.max_context = 32;
     model_.info.vocab = 300;
   }
-  absl::StatusOr<GenerationTask> Parse() const {
-    return ParseGenerateRequest(request_, model_, 7);
-  }
+  absl::StatusOr<GenerationTask> Parse() const { return ParseGenerateRequest(request_, model_, 7); }
 
   const ByteTokenizer tokenizer_;
   ServedModel model_{"letters", tokenizer_, {}, {ByteTokenizer::kEos}};
@@ -117,28 +115,31 @@ void AddFloat(const char* name, const char* field, Set set, std::vector<float> o
 
 std::vector<BadField> BadSampling() {
   std::vector<BadField> rows;
-  AddFloat("Temperature", "sampling.temperature",
-           [](R& r, float v) { r.mutable_sampling()->set_temperature(v); }, {-0.1f, 101}, &rows);
-  AddFloat("TopP", "sampling.top_p", [](R& r, float v) { r.mutable_sampling()->set_top_p(v); },
-           {0, -1, 1.1f}, &rows);
-  AddFloat("MinP", "sampling.min_p", [](R& r, float v) { r.mutable_sampling()->set_min_p(v); },
-           {-0.1f, 1.1f}, &rows);
-  AddFloat("RepetitionPenalty", "sampling.repetition_penalty",
-           [](R& r, float v) { r.mutable_sampling()->set_repetition_penalty(v); }, {0, -1, 101},
-           &rows);
-  AddFloat("PresencePenalty", "sampling.presence_penalty",
-           [](R& r, float v) { r.mutable_sampling()->set_presence_penalty(v); }, {-2.1f, 2.1f},
-           &rows);
-  AddFloat("FrequencyPenalty", "sampling.frequency_penalty",
-           [](R& r, float v) { r.mutable_sampling()->set_frequency_penalty(v); }, {-2.1f, 2.1f},
-           &rows);
-  AddFloat("LogitBias", "sampling.logit_bias",
-           [](R& r, float v) { (*r.mutable_sampling()->mutable_logit_bias())[1] = v; },
-           {-101, 101}, &rows);
+  AddFloat(
+      "Temperature", "sampling.temperature",
+      [](R& r, float v) { r.mutable_sampling()->set_temperature(v); }, {-0.1f, 101}, &rows);
+  AddFloat(
+      "TopP", "sampling.top_p", [](R& r, float v) { r.mutable_sampling()->set_top_p(v); },
+      {0, -1, 1.1f}, &rows);
+  AddFloat(
+      "MinP", "sampling.min_p", [](R& r, float v) { r.mutable_sampling()->set_min_p(v); },
+      {-0.1f, 1.1f}, &rows);
+  AddFloat(
+      "RepetitionPenalty", "sampling.repetition_penalty",
+      [](R& r, float v) { r.mutable_sampling()->set_repetition_penalty(v); }, {0, -1, 101}, &rows);
+  AddFloat(
+      "PresencePenalty", "sampling.presence_penalty",
+      [](R& r, float v) { r.mutable_sampling()->set_presence_penalty(v); }, {-2.1f, 2.1f}, &rows);
+  AddFloat(
+      "FrequencyPenalty", "sampling.frequency_penalty",
+      [](R& r, float v) { r.mutable_sampling()->set_frequency_penalty(v); }, {-2.1f, 2.1f}, &rows);
+  AddFloat(
+      "LogitBias", "sampling.logit_bias",
+      [](R& r, float v) { (*r.mutable_sampling()->mutable_logit_bias())[1] = v; }, {-101, 101},
+      &rows);
   for (int32_t id : {-1, kVocab, std::numeric_limits<int32_t>::max()})
-    rows.push_back({"LogitBiasId", "sampling.logit_bias", [id](R& r) {
-                      (*r.mutable_sampling()->mutable_logit_bias())[id] = 1;
-                    }});
+    rows.push_back({"LogitBiasId", "sampling.logit_bias",
+                    [id](R& r) { (*r.mutable_sampling()->mutable_logit_bias())[id] = 1; }});
   rows.push_back({"LogitBiasSize", "sampling.logit_bias", [](R& r) {
                     for (int i = 0; i < 1025; ++i)
                       (*r.mutable_sampling()->mutable_logit_bias())[i] = 0;
@@ -156,11 +157,9 @@ std::vector<BadField> BadStopping() {
   rows.push_back({"StopTokenCount", "stopping.stop_token_ids", [](R& r) {
                     for (int i = 0; i < 257; ++i) r.mutable_stopping()->add_stop_token_ids(1);
                   }});
-  rows.push_back(
-      {"StopEmpty", "stopping.stop", [](R& r) { r.mutable_stopping()->add_stop(""); }});
-  rows.push_back({"StopLong", "stopping.stop", [](R& r) {
-                    r.mutable_stopping()->add_stop(std::string(1025, 'x'));
-                  }});
+  rows.push_back({"StopEmpty", "stopping.stop", [](R& r) { r.mutable_stopping()->add_stop(""); }});
+  rows.push_back({"StopLong", "stopping.stop",
+                  [](R& r) { r.mutable_stopping()->add_stop(std::string(1025, 'x')); }});
   rows.push_back({"StopCount", "stopping.stop", [](R& r) {
                     for (int i = 0; i < 17; ++i) r.mutable_stopping()->add_stop("x");
                   }});
@@ -169,9 +168,8 @@ std::vector<BadField> BadStopping() {
                     r.mutable_output()->set_token_ids_only(true);
                   }});
   for (uint32_t tokens : {0u, 27u, std::numeric_limits<uint32_t>::max()})
-    rows.push_back({"MaxTokens", "stopping.max_tokens", [tokens](R& r) {
-                      r.mutable_stopping()->set_max_tokens(tokens);
-                    }});
+    rows.push_back({"MaxTokens", "stopping.max_tokens",
+                    [tokens](R& r) { r.mutable_stopping()->set_max_tokens(tokens); }});
   for (uint32_t tokens : {6u, std::numeric_limits<uint32_t>::max()})
     rows.push_back({"MinTokens", "stopping.min_tokens", [tokens](R& r) {
                       r.mutable_stopping()->set_max_tokens(5);
@@ -191,8 +189,8 @@ std::vector<BadField> BadPrompt() {
     rows.push_back({"Long", "prompt has", [size](R& r) {
                       for (int i = 0; i < size; ++i) r.mutable_tokens()->add_ids(1);
                     }});
-  rows.push_back({"LongText", "prompt has 33 tokens",
-                  [](R& r) { r.set_text(std::string(32, 'x')); }});
+  rows.push_back(
+      {"LongText", "prompt has 33 tokens", [](R& r) { r.set_text(std::string(32, 'x')); }});
   rows.push_back({"HugeText", "prompt text", [](R& r) { r.set_text(std::string(5 << 20, 'x')); }});
   for (uint32_t n : {0u, 17u, std::numeric_limits<uint32_t>::max()})
     rows.push_back({"N", "n is", [n](R& r) { r.set_n(n); }});

@@ -46,8 +46,8 @@ std::unique_ptr<v1::Generation::Stub> Serving::NewStub(
 
 std::string Serving::Health(const std::string& service) const {
   namespace health = grpc::health::v1;
-  const auto stub = health::Health::NewStub(
-      grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
+  const auto stub =
+      health::Health::NewStub(grpc::CreateChannel(address(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext client;
   client.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   health::HealthCheckRequest request;
