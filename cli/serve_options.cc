@@ -23,7 +23,7 @@ void DeclareModel(ModelOptions* model, SettingTable* table) {
                     kMost, &model->max_context);
   table->AddBounded("max-sequences", "Sequences in one step", 1, 1 << 16, &model->max_sequences);
   table->AddBounded("max-step-tokens", "Tokens in one step", 1, 1 << 20, &model->max_step_tokens);
-  table->AddBounded("kv-tokens", "Tokens of the whole KV cache; 0: from the memory available", 0,
+  table->AddBounded("kv-tokens", "Tokens of the whole KV cache; 0: as many bytes as the weights", 0,
                     kMost, &model->kv_tokens);
   table->AddBounded("threads", "Compute threads of each rank; 0: CPUs divided by ranks", 0, 4096,
                     &model->cpu.threads);

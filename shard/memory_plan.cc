@@ -134,17 +134,21 @@ absl::Status TooMuch(const Planner& planner, const MemoryPlanOptions& options, i
       absl::StrCat(message, "The largest --kv-tokens that fits is ", most * options.kv_block_size));
 }
 
-// The cache is taken when the ranks are created, so the default is modest.
-constexpr int64_t kUnaskedKvBytes = int64_t{1} << 30;
+// The cache is taken, page by page, when the ranks are created, so the default is modest: as much
+// as the weights, but at least this; no more than half of what is left, nor than all sequences at
+// full length could use.
+constexpr int64_t kLeastUnaskedKvBytes = int64_t{256} << 20;
 
-// A part of what the fixed leaves, but no more than all sequences at full length could use.
 int64_t ChooseBlocks(const Planner& planner, const MemoryPlanOptions& options, int32_t max_context,
                      int64_t available) {
   const int64_t least = planner.Blocks(max_context);
   const int64_t useful = std::min<int64_t>(
       least * options.max_sequences, std::numeric_limits<int32_t>::max() / options.kv_block_size);
+  int64_t weights = 0;
+  for (const RankMemory& rank : planner.Ranks(max_context, 0)) weights += rank.weights;
   const int64_t fixed = planner.Total(max_context, 0);
-  const int64_t most = fixed + std::min((available - fixed) / 2, kUnaskedKvBytes);
+  const int64_t most =
+      fixed + std::min((available - fixed) / 2, std::max(weights, kLeastUnaskedKvBytes));
   return std::max(least, Planner::Largest(useful, [&](int64_t blocks) {
                     return planner.Total(max_context, blocks) <= most;
                   }));

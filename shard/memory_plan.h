@@ -20,8 +20,9 @@ struct MemoryPlanOptions {
   int32_t max_sequences = 64;
   int32_t max_step_tokens = 512;
   int32_t kv_block_size = 16;
-  int32_t kv_tokens = 0;  // of the whole cache; 0: a GiB's worth, or half of what is left if less,
-                          // but at least one sequence of max_context
+  // Of the whole cache; 0: as many bytes as the weights take (at least 256 MiB), or half of what is
+  // left if that is less, but at least one sequence of max_context.
+  int32_t kv_tokens = 0;
   int64_t available_bytes = 0;  // for all ranks together; 0: ask the machine
 };
 

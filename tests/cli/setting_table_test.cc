@@ -1,5 +1,7 @@
 #include "cli/setting_table.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -15,7 +17,8 @@ class SettingTableTest : public testing::Test {
   SettingTableTest() { DeclareSettings(&options_, &table_); }
 
   absl::Status Load(const std::string& yaml) {
-    const std::string path = testing::TempDir() + "/penstock_settings.yaml";
+    const std::string path =
+        testing::TempDir() + std::to_string(getpid()) + "_penstock_settings.yaml";
     std::ofstream(path) << yaml;
     const absl::Status status = table_.LoadYaml(path);
     std::remove(path.c_str());
@@ -94,7 +97,7 @@ TEST_F(SettingTableTest, WhatIsPrintedCanBeRead) {
   ServeOptions again;
   SettingTable table;
   DeclareSettings(&again, &table);
-  const std::string path = testing::TempDir() + "/penstock_printed.yaml";
+  const std::string path = testing::TempDir() + std::to_string(getpid()) + "_penstock_printed.yaml";
   std::ofstream(path) << printed;
   const absl::Status status = table.LoadYaml(path);
   std::remove(path.c_str());

@@ -2,6 +2,8 @@
 
 #include "server/text/gguf_tokenizer.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -226,7 +228,8 @@ class FolderCheckpoint final : public Checkpoint {
 };
 
 TEST(TokenizerLoad, FromAFolderOrFromMetadata) {
-  const std::string folder = testing::TempDir() + "/penstock_tokenizer_load";
+  const std::string folder =
+      testing::TempDir() + std::to_string(getpid()) + "_penstock_tokenizer_load";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const auto missing = Tokenizer::Load(FolderCheckpoint(folder));
