@@ -1,6 +1,7 @@
 // `penstock serve`: the composition root. What is declared first lives longest; read from the top
 // it is the architecture from the files on disk to the open door.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -40,9 +41,12 @@ void StartLog(const std::string& level) {
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> LoadExecutor(const ServingPlan& plan,
+                                                       const Tokenizer& tokenizer,
                                                        const ServeOptions& options) {
   ShardGroupOptions group;
   group.memory = plan.memory;
+  // A head may be padded beyond the tokenizer's vocabulary; such ids are neither fed nor drawn.
+  group.memory.info.vocab = std::min(plan.spec.vocab, tokenizer.vocab_size());
   group.step_timeout = absl::ToChronoMilliseconds(options.step_timeout);
   group.cpu = options.model.cpu;
   LoadProgress progress(plan.shards.ranks());
@@ -78,7 +82,8 @@ absl::Status Serve(const ServeOptions& options) {
     server->RequestStop();
   });
 
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, LoadExecutor(plan, options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                   LoadExecutor(plan, *tokenizer, options));
   const StageWatch stage_watch(*metrics, *executor);
   TaskPool text_pool(kTextThreads);
   Scheduler scheduler(FitTo(executor->info(), options.scheduler), *executor, *metrics);

@@ -34,20 +34,17 @@ struct MetricsOptions {
 //
 // Counting rules (a sequence is one sample of a call):
 //  - requests_total{method, code}, request_duration_seconds{method}: one per RPC, when its status
-//  is
-//    decided, refused ones included.
-//  - finished_total{reason}: one per sequence. reason is stop, length, cancelled (by the client,
-//  its
-//    deadline or a stop string found in the text) or error.
-//  - queue_seconds: one per sequence that was scheduled, arrival to first scheduled.
-//  - time_to_first_token_seconds: one per sequence that produced a token, arrival to first token;
-//    observed when the sequence ends.
-//  - inter_token_seconds: one per token but a sequence's first. So the two counts add up to
+//    is decided, refused ones included.
+//  - finished_total{reason}: one per sequence; stop, length, error, or cancelled: by the client, by
+//    its deadline or because a stop string was found in the text.
+//  - queue_seconds: one per sequence that was scheduled, from arrival to first scheduled.
+//  - time_to_first_token_seconds: one per sequence that produced a token, from arrival to first
+//    token; observed when the sequence ends.
+//  - inter_token_seconds: one per token but a sequence's first, so the two counts add up to
 //    generation_tokens_total once everything has ended.
-//  - prompt_tokens_total: added when a sequence that was scheduled ends. Recomputed tokens and
-//  those
-//    a resuming client brings are not counted.
-//  - Nothing that happened before Serve() (the warm-up) is counted.
+//  - prompt_tokens_total: added when a sequence that was scheduled ends. Neither recomputed tokens
+//    nor those that a resuming client brings are counted.
+//  - Nothing that happened before Serve(), the warm-up, is counted.
 class Metrics final : public SchedulerObserver {
  public:
   // Unavailable, naming the address, when it cannot be listened on.

@@ -41,6 +41,24 @@ TEST_F(ShardGroupTest, GreedySamplesAreTheLargestLogits) {
   }
 }
 
+TEST(ShardGroupVocabTest, IdsBeyondTheTokenizersVocabularyAreNeverDrawn) {
+  const std::vector<int32_t> tokens = RandomTokens(60, 5);
+  const auto draw = [&](int32_t vocab) {
+    TestGroupOptions options;
+    options.tensor = 2;
+    options.vocab = vocab;
+    const auto executor = LoadTestGroup(options);
+    executor->Launch(MakeStep(*executor, 0, {{tokens, 0, 60, {0, 1, 2, 3}}}));
+    const auto result = executor->Wait();
+    EXPECT_TRUE(result.ok()) << result.status();
+    int32_t largest = 0;
+    for (const SampledToken& sample : result->samples) largest = std::max(largest, sample.token);
+    return largest;
+  };
+  EXPECT_GE(draw(0), 110);
+  EXPECT_LT(draw(110), 110);
+}
+
 struct Spoiling {
   const char* field;
   std::function<void(StepBatch&)> spoil;

@@ -38,6 +38,7 @@ std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options) {
   const auto backend = Must(MakeCpuBackend(cpu));
   ShardGroupOptions group;
   group.memory = Must(PlanMemory(spec, plan, memory, *backend));
+  if (options.vocab > 0) group.memory.info.vocab = options.vocab;
   group.step_timeout = options.step_timeout;
   group.cpu = cpu;
   return Must(LoadShardGroup(*checkpoint, spec, plan, group, nullptr));

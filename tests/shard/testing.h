@@ -16,6 +16,7 @@ struct TestGroupOptions {
   int32_t max_sequences = 64;
   int32_t max_step_tokens = 64;
   int32_t kv_tokens = 1024;
+  int32_t vocab = 0;  // ids that may be fed and drawn; 0: the model's
   std::chrono::milliseconds step_timeout{20000};
 };
 
