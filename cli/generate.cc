@@ -213,8 +213,9 @@ Command MakeGenerateCommand(CLI::App& program) {
   const auto prepare = [state]() -> absl::Status {
     RETURN_IF_ERROR(state->table.ApplyFlags());
     GenerateOptions& options = state->options;
-    if (options.prompt && !state->words.empty())
-      return absl::InvalidArgumentError("the prompt is given twice");
+    const int prompts = (options.prompt ? 1 : 0) + (state->words.empty() ? 0 : 1) +
+                        (options.tokens.empty() ? 0 : 1);
+    if (prompts > 1) return absl::InvalidArgumentError("the prompt is given twice");
     if (state->words.size() > 1)
       return absl::InvalidArgumentError("more than one prompt; quote it");
     if (!state->words.empty()) options.prompt = state->words.front();

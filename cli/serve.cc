@@ -1,6 +1,8 @@
 // `penstock serve`: the composition root. What is declared first lives longest; read from the top
 // it is the architecture from the files on disk to the open door.
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -38,6 +40,7 @@ void StartLog(const std::string& level) {
   log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
   log->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(log));
+  google::protobuf::SetLogHandler(nullptr);  // what a client gets wrong is told to the client
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> LoadExecutor(const ServingPlan& plan,
@@ -132,7 +135,7 @@ Command MakeServeCommand(CLI::App& program) {
     }
     std::fputs(state->table.ToYaml().c_str(), stdout);
     ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(state->options.model));
-    std::fputs(FormatPlan(plan).c_str(), stdout);
+    std::fputs(FormatPlan(plan).c_str(), stderr);  // stdout is a configuration that can be used
     return 0;
   };
   return {app, prepare, run};

@@ -3,10 +3,26 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "shard/base/status_macros.h"
+
 namespace penstock {
 namespace {
 
 constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+
+// "host:port" with a port that exists; 0 asks for a free one.
+absl::Status CheckAddress(absl::string_view setting, absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon != absl::string_view::npos && colon > 0 && colon + 1 < address.size() &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      setting, ": expected host:port with a port in [0, 65535], not \"", address, "\""));
+}
 
 void DeclareModel(ModelOptions* model, SettingTable* table) {
   table->Add("model", "Hugging Face folder or GGUF file", &model->path);
@@ -60,6 +76,10 @@ void DeclareSettings(ServeOptions* options, SettingTable* table) {
 
 absl::Status ServeOptions::Complete() {
   if (model.path.empty()) return absl::InvalidArgumentError("--model is missing");
+  RETURN_IF_ERROR(CheckAddress("--listen", server.listen));
+  if (metrics.listen != "off") RETURN_IF_ERROR(CheckAddress("--metrics", metrics.listen));
+  if (step_timeout < absl::Milliseconds(1))
+    return absl::InvalidArgumentError("--step-timeout: must be at least 0.001 seconds");
   // A step that is slow but within its own bound is no stall.
   server.health_stall = std::max(server.health_stall, step_timeout + absl::Seconds(10));
   return absl::OkStatus();

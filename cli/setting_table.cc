@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <set>
 
@@ -136,8 +138,7 @@ void SettingTable::AddBounded(const std::string& name, const std::string& help, 
                               int32_t high, int32_t* value) {
   const auto parse = [low, high, value](absl::string_view text) -> absl::Status {
     int32_t parsed = 0;
-    RETURN_IF_ERROR(ParseInteger(text, &parsed));
-    if (parsed < low || parsed > high)
+    if (!ParseInteger(text, &parsed).ok() || parsed < low || parsed > high)
       return Expected(absl::StrCat("a whole number in [", low, ", ", high, "]"), text);
     *value = parsed;
     return absl::OkStatus();
@@ -183,9 +184,16 @@ std::string SettingTable::Nearest(absl::string_view name) const {
 }
 
 absl::Status SettingTable::LoadYaml(const std::string& path) {
+  std::error_code error_code;
+  if (!std::filesystem::is_regular_file(path, error_code))
+    return InFile(path, error_code ? error_code.message() : "is not a regular file");
+  std::ifstream file(path);
   try {
-    const YAML::Node root = YAML::LoadFile(path);
-    if (root.IsNull()) return absl::OkStatus();
+    const std::vector<YAML::Node> documents = YAML::LoadAll(file);
+    if (file.bad() || !file.is_open()) return InFile(path, "cannot be read");
+    if (documents.size() > 1) return InFile(path, "holds more than one document");
+    if (documents.empty() || documents[0].IsNull()) return absl::OkStatus();
+    const YAML::Node& root = documents[0];
     if (!root.IsMap()) return InFile(path, "must be a mapping of settings");
     std::set<std::string> seen;
     for (const auto& entry : root) {
@@ -197,7 +205,7 @@ absl::Status SettingTable::LoadYaml(const std::string& path) {
       if (const absl::Status status = Set(name, text); !status.ok())
         return InFile(path, status.message());
     }
-  } catch (const YAML::Exception& error) {
+  } catch (const std::exception& error) {
     return InFile(path, error.what());
   }
   return absl::OkStatus();

@@ -17,11 +17,29 @@ uint64_t DrawSeed() {
   return uint64_t{device()} << 32 | device();
 }
 
+absl::Status Deserialize(const grpc::ByteBuffer& bytes, v1::GenerateRequest* request) {
+  grpc::ByteBuffer copy(bytes);  // shares the bytes; reading uses it up
+  if (grpc::SerializationTraits<v1::GenerateRequest>::Deserialize(&copy, request).ok())
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "the request is no penstock.v1.GenerateRequest: it is malformed, or one of its strings "
+      "(model, text, stopping.stop) is not UTF-8");
+}
+
+grpc::ByteBuffer Serialize(const v1::GenerateResponse& response) {
+  grpc::ByteBuffer bytes;
+  bool own = false;
+  const grpc::Status status =
+      grpc::SerializationTraits<v1::GenerateResponse>::Serialize(response, &bytes, &own);
+  GPR_ASSERT(status.ok());  // it fails only beyond 2 GiB, which max_tokens rules out
+  return bytes;
+}
+
 }  // namespace
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* GenerateCall::Start(
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(
     CallGate::Ticket ticket, Metrics& metrics, const grpc::CallbackServerContext& context,
-    const v1::GenerateRequest& request) {
+    const grpc::ByteBuffer& request) {
   auto call = std::make_shared<GenerateCall>(std::move(ticket), metrics, context, request);
   call->self_ = call;
   call->Wake();
@@ -30,7 +48,7 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerateCall::Start(
 
 GenerateCall::GenerateCall(CallGate::Ticket ticket, Metrics& metrics,
                            const grpc::CallbackServerContext& context,
-                           const v1::GenerateRequest& request)
+                           const grpc::ByteBuffer& request)
     : ticket_(std::move(ticket)),
       pool_(ticket_.context().text_pool),
       metrics_(metrics),
@@ -86,7 +104,9 @@ void GenerateCall::Abandon() {
 
 absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
-  ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request_, context.model, DrawSeed()));
+  v1::GenerateRequest request;
+  RETURN_IF_ERROR(Deserialize(request_, &request));
+  ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request, context.model, DrawSeed()));
   task.sequence.arrival = arrival_;
   for (int32_t i = 0; i < task.samples; ++i) {
     auto stream = std::make_shared<TokenStream>([weak = weak_from_this()] {
@@ -114,7 +134,7 @@ void GenerateCall::Write() {
     Sample& sample = samples_[(next_ + i) % samples_.size()];
     if (!sample.has_message()) continue;
     next_ = (next_ + i + 1) % samples_.size();
-    message_ = sample.TakeMessage();
+    message_ = Serialize(sample.TakeMessage());
     writing_.store(true);
     return StartWrite(&message_);
   }

@@ -21,17 +21,17 @@ namespace penstock {
 // it, and one turn at a time does all the work, so its state needs no lock and Finish is called in
 // one place. At most one write is outstanding; what a slow client leaves behind gathers in the
 // samples. Keeps itself alive until gRPC is done with it.
-class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>,
+class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                            public std::enable_shared_from_this<GenerateCall> {
  public:
   // `request` and `context` live until OnDone, as gRPC promises. Never blocks.
-  static grpc::ServerWriteReactor<v1::GenerateResponse>* Start(
+  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(
       CallGate::Ticket ticket, Metrics& metrics, const grpc::CallbackServerContext& context,
-      const v1::GenerateRequest& request);
+      const grpc::ByteBuffer& request);
 
   // Use Start; public for std::make_shared.
   GenerateCall(CallGate::Ticket ticket, Metrics& metrics,
-               const grpc::CallbackServerContext& context, const v1::GenerateRequest& request);
+               const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request);
 
  private:
   // gRPC's side, on its threads.
@@ -54,7 +54,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   TaskPool& pool_;  // outlives the call, which the rest of the context may not after OnDone
   Metrics& metrics_;
   const grpc::CallbackServerContext& grpc_context_;
-  const v1::GenerateRequest& request_;
+  const grpc::ByteBuffer& request_;
   const absl::Time arrival_;
   std::shared_ptr<GenerateCall> self_;
 
@@ -67,7 +67,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   bool ended_ = false;
   std::deque<Sample> samples_;  // Sample does not move
   size_t next_ = 0;             // the sample that may write next
-  v1::GenerateResponse message_;
+  grpc::ByteBuffer message_;
   absl::Status status_;  // how the call ended
 };
 

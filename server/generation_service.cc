@@ -9,7 +9,7 @@ namespace penstock {
 namespace {
 
 // A call that ends before it began.
-class RefusedCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
+class RefusedCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   explicit RefusedCall(const absl::Status& why) { Finish(ToGrpc(why)); }
   void OnDone() override { delete this; }
@@ -17,8 +17,8 @@ class RefusedCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> 
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerationService::Generate(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
   absl::StatusOr<CallGate::Ticket> ticket = gate_.Enter();
   if (ticket.ok()) return GenerateCall::Start(*std::move(ticket), metrics_, *context, *request);
   metrics_.OnCall("Generate", ticket.status().code(), absl::ZeroDuration());

@@ -9,12 +9,14 @@
 namespace penstock {
 
 // penstock.v1.Generation: hands each RPC that the gate lets in to its call object. Borrows both.
-class GenerationService final : public v1::Generation::CallbackService {
+// Messages come as bytes: gRPC would answer what it cannot parse with a bare UNIMPLEMENTED.
+class GenerationService final
+    : public v1::Generation::WithRawCallbackMethod_Generate<v1::Generation::Service> {
  public:
   GenerationService(CallGate& gate, Metrics& metrics) : gate_(gate), metrics_(metrics) {}
 
-  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
-      grpc::CallbackServerContext* context, const v1::GenerateRequest* request) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request) override;
 
  private:
   CallGate& gate_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "server/text/unicode.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -58,7 +59,13 @@ absl::StatusOr<ServingPlan> PlanServing(const ModelOptions& options) {
   ServingPlan plan;
   ASSIGN_OR_RETURN(plan.checkpoint, Checkpoint::Open(options.path));
   plan.model_name = options.served_name.empty() ? NameFrom(options.path) : options.served_name;
-  ASSIGN_OR_RETURN(plan.spec, ParseModelSpec(plan.checkpoint->config()));
+  if (!IsValidUtf8(plan.model_name))
+    return absl::InvalidArgumentError("--served-model-name is not UTF-8");
+  absl::StatusOr<ModelSpec> spec = ParseModelSpec(plan.checkpoint->config());
+  if (!spec.ok())
+    return absl::Status(spec.status().code(),
+                        absl::StrCat(options.path, ": ", spec.status().message()));
+  plan.spec = *std::move(spec);
   ASSIGN_OR_RETURN(const DType dtype,
                    ChooseDType("--dtype", options.dtype, plan.spec.stored_dtype));
   ASSIGN_OR_RETURN(const DType kv_dtype, ChooseDType("--kv-dtype", options.kv_dtype, dtype));

@@ -156,6 +156,9 @@ int64_t ChooseBlocks(const Planner& planner, const MemoryPlanOptions& options, i
 
 absl::Status CheckContext(const ModelSpec& spec, const MemoryPlanOptions& options,
                           int32_t context) {
+  if (context < 2)
+    return absl::InvalidArgumentError(
+        absl::StrCat("a context of ", context, " tokens has no room for a prompt and an answer"));
   const double factor = spec.rope.scaling == RopeScaling::kDynamic ? spec.rope.factor : 1.0;
   const auto longest = static_cast<int64_t>(spec.max_context * std::max(factor, 1.0));
   if (context > longest)

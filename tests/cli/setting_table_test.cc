@@ -135,5 +135,35 @@ TEST(ServeOptionsTest, NeedAModelAndAStallLimitBeyondTheStepTimeout) {
   EXPECT_GT(options.server.health_stall, absl::Seconds(100));
 }
 
+TEST_F(SettingTableTest, WhatIsNoFileOrSeveralDocumentsIsAnError) {
+  EXPECT_NE(table_.LoadYaml(testing::TempDir()).message().find("regular file"), std::string::npos);
+  EXPECT_FALSE(table_.LoadYaml("/nowhere/at-all.yaml").ok());
+  EXPECT_NE(Complaint("tensor: 1\n---\ntensor: 2\n").find("document"), std::string::npos);
+}
+
+TEST(ServeOptionsTest, AddressesAndTimeoutsThatCannotWorkAreNamed) {
+  const auto complaint = [](auto spoil) {
+    ServeOptions options;
+    options.model.path = "/models/a";
+    EXPECT_TRUE(options.Complete().ok());
+    spoil(options);
+    return std::string(options.Complete().message());
+  };
+  for (const char* address : {"nope", "", ":0", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999",
+                              "127.0.0.1:-1", "127.0.0.1:http"}) {
+    EXPECT_NE(complaint([&](ServeOptions& o) { o.server.listen = address; }).find("--listen"),
+              std::string::npos)
+        << address;
+    EXPECT_NE(complaint([&](ServeOptions& o) { o.metrics.listen = address; }).find("--metrics"),
+              std::string::npos)
+        << address;
+  }
+  EXPECT_EQ(complaint([](ServeOptions& o) { o.server.listen = "[::]:0"; }), "");
+  EXPECT_NE(complaint([](ServeOptions& o) {
+              o.step_timeout = absl::ZeroDuration();
+            }).find("--step-timeout"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace penstock

@@ -101,6 +101,8 @@ TEST_F(MemoryPlanTest, ContradictionsAreNamed) {
   options.max_context = 2048;
   options.kv_tokens = 1024;
   EXPECT_THAT(std::string(Plan(1, 1, options).status().message()), HasSubstr("kv_tokens (1024)"));
+  options.max_context = 1;
+  EXPECT_THAT(std::string(Plan(1, 1, options).status().message()), HasSubstr("no room"));
   options = {};
   options.max_sequences = 1024;
   EXPECT_THAT(std::string(Plan(1, 1, options).status().message()), HasSubstr("max_step_tokens"));
