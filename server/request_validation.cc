@@ -185,6 +185,14 @@ absl::Status ParseSamples(const v1::GenerateRequest& request, const ServedModel&
   return absl::OkStatus();
 }
 
+// With another seed, what follows would be another stream.
+absl::Status CheckSeed(const v1::GenerateRequest& request, const SamplingParams& sampling) {
+  if (request.resume_tokens_size() == 0 || request.sampling().has_seed() ||
+      sampling.temperature == 0)
+    return absl::OkStatus();
+  return Refuse("resume_tokens", "needs sampling.seed, which the first message told");
+}
+
 absl::Status ParseOutput(const v1::Output& from, const RequestLimits& limits,
                          GenerationTask* task) {
   if (from.logprobs() > limits.max_logprobs)
@@ -205,6 +213,7 @@ absl::StatusOr<GenerationTask> ParseGenerateRequest(const v1::GenerateRequest& r
   RETURN_IF_ERROR(CheckModel(request, model));
   RETURN_IF_ERROR(ParseSamples(request, model, &task));
   RETURN_IF_ERROR(ParseSampling(request.sampling(), model, &sequence.sampling));
+  RETURN_IF_ERROR(CheckSeed(request, sequence.sampling));
   RETURN_IF_ERROR(ParseOutput(request.output(), model.limits, &task));
   RETURN_IF_ERROR(ParseStopStrings(request, model.limits, &task));
   RETURN_IF_ERROR(ParseStopTokens(request.stopping(), model, &sequence));

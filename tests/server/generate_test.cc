@@ -170,6 +170,7 @@ void ExpectResumes(v1::Generation::Stub& stub, const v1::GenerateRequest& reques
     text += message.text();
     if (message.finish_reason() != v1::FINISH_REASON_UNSPECIFIED) break;
     v1::GenerateRequest rest = request;
+    rest.mutable_sampling()->set_seed(whole.messages[0].seed());
     rest.mutable_resume_tokens()->Assign(held.begin(), held.end());
     Answer answer = Generate(stub, rest);
     ASSERT_TRUE(answer.status.ok()) << held.size() << ": " << answer.status.error_message();
@@ -198,6 +199,7 @@ TEST_F(GenerateTest, ResumedStreamsEqualUninterruptedOnes) {
 
 TEST_F(GenerateTest, ResumingBehindTheEndIsTheEnd) {
   v1::GenerateRequest request = TextRequest("X", 20);
+  request.mutable_sampling()->set_seed(1);
   for (int32_t token : {int32_t{'Y'}, int32_t{'Z'}, ByteTokenizer::kEos})
     request.add_resume_tokens(token);
   Answer answer = Ask(request);
@@ -207,6 +209,7 @@ TEST_F(GenerateTest, ResumingBehindTheEndIsTheEnd) {
   EXPECT_EQ(answer.end().usage().output_tokens(), 3u);
 
   request = TextRequest("a", 20);
+  request.mutable_sampling()->set_seed(1);
   request.mutable_stopping()->add_stop("cd");
   for (int32_t token : {'b', 'c', 'd'}) request.add_resume_tokens(token);
   answer = Ask(request);

@@ -198,8 +198,11 @@ std::vector<BadField> BadPrompt() {
                     r.set_n(2);
                     r.add_resume_tokens(1);
                   }});
+  rows.push_back(
+      {"ResumeSeed", "resume_tokens needs sampling.seed", [](R& r) { r.add_resume_tokens(1); }});
   rows.push_back({"ResumeId", "resume_tokens", [](R& r) { r.add_resume_tokens(kVocab); }});
-  rows.push_back({"ResumeLong", "resume_tokens", [](R& r) {
+  rows.push_back({"ResumeLong", "resume_tokens has 3 tokens", [](R& r) {
+                    r.mutable_sampling()->set_seed(1);
                     r.mutable_stopping()->set_max_tokens(2);
                     for (int i = 0; i < 3; ++i) r.add_resume_tokens(1);
                   }});
