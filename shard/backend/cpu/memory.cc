@@ -5,27 +5,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <limits>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "shard/base/host_memory.h"
 
 namespace penstock {
 namespace {
 
 constexpr int64_t kHugePage = int64_t{2} << 20;
-
-// MemAvailable of /proc/meminfo; unlimited when unknown.
-int64_t AvailableBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  for (int64_t kib = 0; file >> name >> kib; std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kib * 1024;
-  }
-  return std::numeric_limits<int64_t>::max();
-}
 
 absl::Status Exhausted(int64_t bytes, int64_t available) {
   return absl::ResourceExhaustedError(
@@ -40,7 +29,7 @@ void Populate(char* data, int64_t bytes) {
 }
 
 absl::StatusOr<HostMemory> MapHugePages(int64_t bytes) {
-  const int64_t available = AvailableBytes();
+  const int64_t available = AvailableHostBytes();
   if (bytes > available) return Exhausted(bytes, available);
   const size_t mapped = static_cast<size_t>(bytes + kHugePage);  // room to align
   void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -60,7 +49,7 @@ absl::StatusOr<HostMemory> AllocateZeroed(int64_t bytes) {
   if (bytes >= kHugePage) return MapHugePages(bytes);
   const size_t size = static_cast<size_t>(std::max<int64_t>((bytes + 63) / 64 * 64, 64));
   void* data = std::aligned_alloc(64, size);
-  if (data == nullptr) return Exhausted(bytes, AvailableBytes());
+  if (data == nullptr) return Exhausted(bytes, AvailableHostBytes());
   std::memset(data, 0, size);
   return HostMemory(data, [](void* p) { std::free(p); });
 }

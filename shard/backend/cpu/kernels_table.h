@@ -1,0 +1,33 @@
+#pragma once
+
+// All kernels over the vector of the translation unit that includes this, behind its vec_*.h.
+
+// clang-format off
+#include "shard/backend/cpu/kernel_table.h"
+#include "shard/backend/cpu/kernels_elementwise.h"
+#include "shard/backend/cpu/kernels_attention.h"  // uses the one before
+#include "shard/backend/cpu/kernels_matmul.h"
+// clang-format on
+
+namespace penstock {
+namespace {
+
+constexpr KernelTable MakeKernelTable(const char* isa) {
+  return {
+      .isa = isa,
+      .multiply_panel = {MultiplyPanel<float>, MultiplyPanel<F16>, MultiplyPanel<BF16>},
+      .rms_norm = RmsNorm,
+      .add_rms_norm = AddRmsNorm,
+      .add = AddTo,
+      .silu_mul = SiluMul,
+      .rotate = Rotate,
+      .exp_shifted = ExpShifted,
+      .write_kv = {WriteKv<float>, WriteKv<F16>, WriteKv<BF16>},
+      .attend_chunk = {AttendChunk<float>, AttendChunk<F16>, AttendChunk<BF16>},
+      .merge_part = MergePart,
+      .finish_part = FinishPart,
+  };
+}
+
+}  // namespace
+}  // namespace penstock
