@@ -10,28 +10,14 @@
 namespace penstock {
 
 Command MakePlanCommand(CLI::App& program) {
-  struct State {
-    ServeOptions options;
-    SettingTable table;
-    std::string config;
-  };
-  auto state = std::make_shared<State>();
   CLI::App* app = program.add_subcommand("plan", "Print the placement and memory plan of a model");
-  app->add_option("--config", state->config, "YAML file as for serve; flags win");
-  DeclareSettings(&state->options, &state->table);
-  state->table.DeclareFlags(*app);
-
-  const auto prepare = [state]() -> absl::Status {
-    if (!state->config.empty()) RETURN_IF_ERROR(state->table.LoadYaml(state->config));
-    RETURN_IF_ERROR(state->table.ApplyFlags());
-    return state->options.Complete();
-  };
-  const auto run = [state]() -> absl::StatusOr<int> {
-    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(state->options.model));
+  auto settings = std::make_shared<ServeSettings>(*app);
+  const auto run = [settings]() -> absl::StatusOr<int> {
+    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(settings->options().model));
     std::fputs(FormatPlan(plan).c_str(), stdout);
     return 0;
   };
-  return {app, prepare, run};
+  return {app, [settings] { return settings->Read(); }, run};
 }
 
 }  // namespace penstock

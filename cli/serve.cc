@@ -109,36 +109,23 @@ absl::Status Serve(const ServeOptions& options) {
 }  // namespace
 
 Command MakeServeCommand(CLI::App& program) {
-  struct State {
-    ServeOptions options;
-    SettingTable table;
-    std::string config;
-    bool check_config = false;
-  };
-  auto state = std::make_shared<State>();
   CLI::App* app = program.add_subcommand("serve", "Serve a model over gRPC");
-  app->add_option("--config", state->config, "YAML file of the settings below; flags win");
-  app->add_flag("--check-config", state->check_config,
+  auto settings = std::make_shared<ServeSettings>(*app);
+  auto check_config = std::make_shared<bool>(false);
+  app->add_flag("--check-config", *check_config,
                 "Print the effective configuration and the memory plan, and exit");
-  DeclareSettings(&state->options, &state->table);
-  state->table.DeclareFlags(*app);
 
-  const auto prepare = [state]() -> absl::Status {
-    if (!state->config.empty()) RETURN_IF_ERROR(state->table.LoadYaml(state->config));
-    RETURN_IF_ERROR(state->table.ApplyFlags());
-    return state->options.Complete();
-  };
-  const auto run = [state]() -> absl::StatusOr<int> {
-    if (!state->check_config) {
-      RETURN_IF_ERROR(Serve(state->options));
+  const auto run = [settings, check_config]() -> absl::StatusOr<int> {
+    if (!*check_config) {
+      RETURN_IF_ERROR(Serve(settings->options()));
       return 0;
     }
-    std::fputs(state->table.ToYaml().c_str(), stdout);
-    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(state->options.model));
+    std::fputs(settings->ToYaml().c_str(), stdout);
+    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(settings->options().model));
     std::fputs(FormatPlan(plan).c_str(), stderr);  // stdout is a configuration that can be used
     return 0;
   };
-  return {app, prepare, run};
+  return {app, [settings] { return settings->Read(); }, run};
 }
 
 }  // namespace penstock

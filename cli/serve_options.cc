@@ -74,6 +74,18 @@ void DeclareSettings(ServeOptions* options, SettingTable* table) {
   DeclareServing(options, table);
 }
 
+ServeSettings::ServeSettings(CLI::App& app) {
+  app.add_option("--config", config_, "YAML file of the settings below; flags win");
+  DeclareSettings(&options_, &table_);
+  table_.DeclareFlags(app);
+}
+
+absl::Status ServeSettings::Read() {
+  if (!config_.empty()) RETURN_IF_ERROR(table_.LoadYaml(config_));
+  RETURN_IF_ERROR(table_.ApplyFlags());
+  return options_.Complete();
+}
+
 absl::Status ServeOptions::Complete() {
   if (model.path.empty()) return absl::InvalidArgumentError("--model is missing");
   RETURN_IF_ERROR(CheckAddress("--listen", server.listen));

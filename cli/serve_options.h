@@ -27,4 +27,19 @@ struct ServeOptions {
 // Declares each option once, for flags and file alike.
 void DeclareSettings(ServeOptions* options, SettingTable* table);
 
+// A command's ServeOptions, from --config and the flags of the same names; flags win.
+class ServeSettings {
+ public:
+  explicit ServeSettings(CLI::App& app);  // declares the flags; `app` outlives it
+  absl::Status Read();                    // once the command line has been parsed
+
+  const ServeOptions& options() const { return options_; }
+  std::string ToYaml() const { return table_.ToYaml(); }
+
+ private:
+  ServeOptions options_;
+  SettingTable table_;
+  std::string config_;
+};
+
 }  // namespace penstock

@@ -12,7 +12,7 @@
 #include "shard/checkpoint/gguf_file.h"
 #include "shard/checkpoint/gguf_names.h"
 #include "shard/checkpoint/json.h"
-#include "shard/checkpoint/tensor_table.h"
+#include "shard/checkpoint/table_checkpoint.h"
 
 namespace penstock {
 namespace {
@@ -49,21 +49,9 @@ absl::StatusOr<int64_t> HeadCount(const json& config, const char* key, const std
       absl::StrCat(source, ": its number of attention heads (", key, ") is not usable"));
 }
 
-class GgufCheckpoint : public Checkpoint {
+class GgufCheckpoint : public TableCheckpoint {
  public:
-  explicit GgufCheckpoint(std::string path) : path_(std::move(path)) {}
-
-  const std::string& path() const override { return path_; }
-  const json& config() const override { return config_; }
-  const json& metadata() const override { return metadata_; }
-  std::vector<TensorInfo> Tensors() const override { return table_.List(); }
-  absl::StatusOr<TensorInfo> Find(absl::string_view name) const override {
-    return table_.Describe(name, path_);
-  }
-  absl::Status Read(absl::string_view name, Range rows, Range cols, DType dtype, void* out,
-                    ReadProgress* progress) const override {
-    return table_.Read(name, path_, rows, cols, dtype, out, progress);
-  }
+  explicit GgufCheckpoint(std::string path) : TableCheckpoint(std::move(path)) {}
 
   absl::Status Load() {
     const SplitName split = ParseSplitName(path_);
@@ -133,12 +121,6 @@ class GgufCheckpoint : public Checkpoint {
     }
     return absl::OkStatus();
   }
-
-  const std::string path_;
-  std::vector<std::unique_ptr<File>> files_;
-  json metadata_;
-  json config_;
-  TensorTable table_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "shard/checkpoint/file.h"
 #include "shard/checkpoint/json.h"
 #include "shard/checkpoint/safetensors.h"
-#include "shard/checkpoint/tensor_table.h"
+#include "shard/checkpoint/table_checkpoint.h"
 
 namespace penstock {
 namespace {
@@ -25,21 +25,10 @@ constexpr int64_t kMaxIndexBytes = 100 << 20;
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 
-class HuggingFaceFolder : public Checkpoint {
+class HuggingFaceFolder : public TableCheckpoint {
  public:
-  HuggingFaceFolder(std::string folder, json config)
-      : path_(std::move(folder)), config_(std::move(config)) {}
-
-  const std::string& path() const override { return path_; }
-  const json& config() const override { return config_; }
-  const json& metadata() const override { return metadata_; }
-  std::vector<TensorInfo> Tensors() const override { return table_.List(); }
-  absl::StatusOr<TensorInfo> Find(absl::string_view name) const override {
-    return table_.Describe(name, path_);
-  }
-  absl::Status Read(absl::string_view name, Range rows, Range cols, DType dtype, void* out,
-                    ReadProgress* progress) const override {
-    return table_.Read(name, path_, rows, cols, dtype, out, progress);
+  HuggingFaceFolder(std::string folder, json config) : TableCheckpoint(std::move(folder)) {
+    config_ = std::move(config);
   }
 
   // All tensors of one file.
@@ -71,12 +60,6 @@ class HuggingFaceFolder : public Checkpoint {
     files_.push_back(std::move(file));
     return ReadSafetensors(*files_.back());
   }
-
-  const std::string path_;
-  const json config_;
-  const json metadata_;
-  std::vector<std::unique_ptr<File>> files_;
-  TensorTable table_;
 };
 
 // Only a plain name of a file in the same folder.
