@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "cli/setting_table.h"
+#include "scheduler/scheduler.h"
 #include "server/metrics.h"
 #include "server/server.h"
 #include "server/serving_plan.h"

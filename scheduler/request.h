@@ -20,6 +20,16 @@ struct GenerateRequest {
   SamplingParams sampling;
   int32_t sample_index = 0;
   absl::Time arrival;
+
+  // The smaller goes first. A request that waits ages: SchedulerOptions::ageing makes up for one
+  // level, so nobody starves.
+  int32_t priority = 0;
+  absl::Time deadline = absl::InfiniteFuture();        // of the last token
+  absl::Time start_deadline = absl::InfiniteFuture();  // of leaving the queue for the first time
+  // Only requests with equal salts share cached prompts (a tenant's; the samples of one call, when
+  // it does not want to share with others).
+  uint64_t cache_salt = 0;
+  bool keep_cached = true;  // whether its blocks may serve requests that come later
 };
 
 // Why a stream ended well. Anything else is a non-OK status.

@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "scheduler/generator.h"
 #include "scheduler/observer.h"
 #include "scheduler/request.h"
 #include "scheduler/sequence_runner.h"
@@ -30,16 +31,13 @@ struct SchedulerOptions {
 // step fails the executor, not the requests: it is restarted and every sequence recomputed, streams
 // go on. A request in whose company steps fail again and again ends with Internal; all end with
 // Unavailable when the executor cannot be restarted within the recovery timeout.
-class Scheduler {
+class Scheduler final : public Generator {
  public:
   // Borrows `executor` and `observer`, which must outlive it.
   Scheduler(const SchedulerOptions& options, Executor& executor, SchedulerObserver& observer);
-  ~Scheduler();  // Stop(absl::InfinitePast())
+  ~Scheduler() override;  // Stop(absl::InfinitePast())
 
-  // Thread-safe, never blocks. InvalidArgument when the request could never run, ResourceExhausted
-  // when the queue is full, Unavailable when stopping or lost. After OK, `stream` is closed exactly
-  // once; a request whose `generated` is complete already ends without another token.
-  absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream)
+  absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Start() ABSL_LOCKS_EXCLUDED(mutex_);  // begins the thread; once
@@ -52,7 +50,7 @@ class Scheduler {
   // now.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  SchedulerState state() const ABSL_LOCKS_EXCLUDED(mutex_);  // thread-safe snapshot
+  SchedulerState state() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -87,9 +87,14 @@ void SequenceRunner::Launch(StepPlan plan) {
   StepBatch batch = BuildBatch(plan, table_.pool().block_size(), next_step_, executor_.epoch());
   LaunchedStep step{.step = next_step_++, .launched = absl::Now(), .plan = std::move(plan)};
   step.samples = static_cast<int32_t>(batch.samples.size());
+  const bool wants_shares = observer_.wants_shares();
   for (const PlannedSequence& planned : step.plan.run) {
     Sequence& sequence = *planned.sequence;
+    const bool prefill = !sequence.decoding();
+    if (prefill) ++step.prefill_sequences;
     sequence.computed += planned.tokens;
+    if (wants_shares)
+      step.shares.push_back({sequence.order, planned.tokens, sequence.computed, prefill});
     sequence.slot_assigned = true;
     ++sequence.in_flight;
     if (sequence.times.first_scheduled == absl::InfinitePast())
@@ -135,10 +140,16 @@ void SequenceRunner::Commit(const LaunchedStep& step, StepResult result) {
     if (!sequence.closed) CommitToken(sequence, std::move(token), last_progress_);
   }
   table_.Reap();
-  observer_.OnStep({.sequences = static_cast<int32_t>(step.plan.run.size()),
+  observer_.OnStep({.step = step.step,
+                    .epoch = executor_.epoch(),
+                    .sequences = static_cast<int32_t>(step.plan.run.size()),
+                    .prefill_sequences = step.prefill_sequences,
                     .prefill_tokens = step.plan.prefill_tokens,
                     .decode_tokens = step.plan.decode_tokens,
-                    .seconds = absl::ToDoubleSeconds(last_progress_ - step.launched)});
+                    .launched = step.launched,
+                    .committed = last_progress_,
+                    .stages = std::move(result.stages),
+                    .shares = step.shares});
 }
 
 void SequenceRunner::CommitToken(Sequence& sequence, SampledToken token, absl::Time now) {
@@ -164,8 +175,11 @@ void SequenceRunner::CommitToken(Sequence& sequence, SampledToken token, absl::T
 void SequenceRunner::Close(Sequence& sequence, FinishReason reason, const absl::Status& status) {
   sequence.closed = true;
   // Told first: who sees the stream's end then finds it counted.
-  observer_.OnFinish(reason, status, sequence.times,
-                     static_cast<int32_t>(sequence.request.prompt.size()), sequence.drawn());
+  observer_.OnFinish({.reason = reason,
+                      .status = status,
+                      .times = sequence.times,
+                      .prompt_tokens = static_cast<int32_t>(sequence.request.prompt.size()),
+                      .output_tokens = sequence.drawn()});
   sequence.stream->Close(reason, status, sequence.times);
 }
 

@@ -63,6 +63,8 @@ class SequenceRunner {
     absl::Time launched;
     StepPlan plan;
     int32_t samples = 0;
+    int32_t prefill_sequences = 0;
+    std::vector<StepShare> shares{};  // when the observer wants them
   };
 
   void DropCancelled();

@@ -21,6 +21,7 @@ struct SequenceTimes {
   absl::Time first_token = absl::InfinitePast();
   absl::Time last_token = absl::InfinitePast();
   int32_t preemptions = 0;
+  int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache when it first started
 };
 
 // The way back: the scheduler writes committed tokens, one RPC reads them. Held by both through
@@ -37,6 +38,9 @@ class TokenStream {
   void Close(FinishReason reason, absl::Status status, SequenceTimes times)
       ABSL_LOCKS_EXCLUDED(mutex_);
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // Tokens written and not read. The scheduler pauses a sequence whose reader is far behind.
+  int32_t unread() const { return unread_.load(std::memory_order_acquire); }
+  void MarkStarted() { started_.store(true, std::memory_order_release); }  // it has left the queue
 
   // Reader.
   struct Chunk {
@@ -50,12 +54,15 @@ class TokenStream {
   Chunk Read() ABSL_LOCKS_EXCLUDED(mutex_);
   // Cancellation is a fact: the scheduler sees it at its next step and frees the sequence.
   void Cancel() { cancelled_.store(true, std::memory_order_release); }
+  bool started() const { return started_.load(std::memory_order_acquire); }
 
  private:
   Mutex mutex_;
   Chunk pending_ ABSL_GUARDED_BY(mutex_);
   absl::AnyInvocable<void()> wake_;  // called by the one writer only
   std::atomic<bool> cancelled_{false};
+  std::atomic<bool> started_{false};
+  std::atomic<int32_t> unread_{0};
 };
 
 }  // namespace penstock

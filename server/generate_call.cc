@@ -116,7 +116,7 @@ absl::Status GenerateCall::Submit() {
     if (!samples_.back().Resume(task)) continue;
     GenerateRequest sequence = task.sequence;
     sequence.sample_index = i;
-    RETURN_IF_ERROR(context.scheduler.Submit(std::move(sequence), std::move(stream)));
+    RETURN_IF_ERROR(context.generator.Submit(std::move(sequence), std::move(stream)));
   }
   return absl::OkStatus();
 }

@@ -150,7 +150,7 @@ void Metrics::OnCall(absl::string_view method, absl::StatusCode code, absl::Dura
 
 void Metrics::OnStep(const StepReport& report) {
   if (!serving()) return;
-  step_seconds_.Observe(report.seconds);
+  step_seconds_.Observe(report.seconds());
   batch_size_.Observe(report.sequences);
   if (report.prefill_tokens > 0) prefill_tokens_.Observe(report.prefill_tokens);
   if (report.decode_tokens > 0) decode_tokens_.Observe(report.decode_tokens);
@@ -162,13 +162,13 @@ void Metrics::OnToken(absl::Duration since_previous) {
   inter_token_seconds_.Observe(absl::ToDoubleSeconds(since_previous));
 }
 
-void Metrics::OnFinish(FinishReason reason, const absl::Status& status, const SequenceTimes& times,
-                       int32_t prompt_tokens, int32_t /*output_tokens*/) {
+void Metrics::OnFinish(const FinishReport& report) {
+  const SequenceTimes& times = report.times;
   if (absl::ToUnixNanos(times.arrival) < serving_since_.load()) return;
-  finished_.at(std::string(ReasonName(reason, status)))->Increment();
+  finished_.at(std::string(ReasonName(report.reason, report.status)))->Increment();
   if (times.first_scheduled != absl::InfinitePast()) {
     ObserveBetween(times.arrival, times.first_scheduled, queue_seconds_);
-    prompt_tokens_.Increment(prompt_tokens);
+    prompt_tokens_.Increment(report.prompt_tokens);
   }
   if (times.first_token != absl::InfinitePast()) {
     ObserveBetween(times.arrival, times.first_token, first_token_seconds_);

@@ -60,8 +60,7 @@ class Metrics final : public SchedulerObserver {
 
   void OnStep(const StepReport& report) override;
   void OnToken(absl::Duration since_previous) override;
-  void OnFinish(FinishReason reason, const absl::Status& status, const SequenceTimes& times,
-                int32_t prompt_tokens, int32_t output_tokens) override;
+  void OnFinish(const FinishReport& report) override;
   void OnPreempt() override;
   void OnState(const SchedulerState& state) override;
 

@@ -99,7 +99,7 @@ InferenceServer::~InferenceServer() {
 absl::Status InferenceServer::WarmUp(const ServingContext& context) {
   auto bell = std::make_shared<Doorbell>();
   auto stream = std::make_shared<TokenStream>([bell] { bell->Ring(); });
-  RETURN_IF_ERROR(context.scheduler.Submit(WarmUpRequest(context.model), stream));
+  RETURN_IF_ERROR(context.generator.Submit(WarmUpRequest(context.model), stream));
   const absl::Time deadline = absl::Now() + options_.warm_up_timeout;
   while (absl::Now() < deadline && !gate_.stop_requested()) {
     bell->AwaitFor(absl::Milliseconds(100));
@@ -116,7 +116,7 @@ absl::Status InferenceServer::Open(const ServingContext& context) {
   RETURN_IF_ERROR(WarmUp(context));
   metrics_.Serve();
   gate_.Open(&context);
-  health_->Serve([&context] { return context.scheduler.state(); });
+  health_->Serve([&context] { return context.generator.state(); });
   return absl::OkStatus();
 }
 

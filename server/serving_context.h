@@ -1,6 +1,6 @@
 #pragma once
 
-#include "scheduler/scheduler.h"
+#include "scheduler/generator.h"
 #include "server/served_model.h"
 #include "server/task_pool.h"
 
@@ -9,7 +9,7 @@ namespace penstock {
 // What a call works with. Outlives every call that was let in with it.
 struct ServingContext {
   ServedModel model;
-  Scheduler& scheduler;
+  Generator& generator;
   TaskPool& text_pool;
 };
 

@@ -65,6 +65,10 @@ void RankThreads::Launch(std::shared_ptr<const StepBatch> batch) {
   ++unclaimed_;
   if (!failure_.ok()) return;  // Wait() will tell
   SetOutstanding(outstanding_ + 1);
+  Unfinished& step = unfinished_.emplace_back();
+  step.missing = plan_.pipeline();
+  step.result.step = batch->step;
+  step.result.stages.resize(static_cast<size_t>(plan_.pipeline()));
   steps_.push_back(std::move(batch));
 }
 
@@ -112,6 +116,7 @@ absl::Status RankThreads::Restart(std::chrono::milliseconds timeout) {
   for (Rank& rank : ranks_) RETURN_IF_ERROR(rank.shard->Ready());
   ++epoch_;
   steps_.clear();
+  unfinished_.clear();
   results_.clear();
   first_step_ = 0;
   unclaimed_ = 0;
@@ -166,9 +171,25 @@ void RankThreads::Give(size_t index, absl::StatusOr<StepResult> result) {
   rank.running = false;
   rank.stats = rank.shard->stats();
   if (!result.ok()) return Fail(result.status());
-  if (static_cast<int>(index) != plan_.driver() || !failure_.ok()) return;
-  results_.push_back(*std::move(result));
-  SetOutstanding(outstanding_ - 1);
+  if (failure_.ok() && plan_.tensor_rank(static_cast<int>(index)) == 0)
+    Gather(index, *std::move(result));
+}
+
+void RankThreads::Gather(size_t index, StepResult share) {
+  const int rank = static_cast<int>(index);
+  // Ranks that succeed have run the steps of this epoch in order, from step 0.
+  Unfinished& step = unfinished_[static_cast<size_t>(share.step - unfinished_.front().result.step)];
+  const StageTiming timing = share.stages.front();
+  if (rank == plan_.driver()) {
+    share.stages = std::move(step.result.stages);
+    step.result = std::move(share);
+  }
+  step.result.stages[static_cast<size_t>(plan_.stage(rank))] = timing;
+  --step.missing;
+  for (; !unfinished_.empty() && unfinished_.front().missing == 0; unfinished_.pop_front()) {
+    results_.push_back(std::move(unfinished_.front().result));
+    SetOutstanding(outstanding_ - 1);
+  }
 }
 
 void RankThreads::SetOutstanding(int count) {

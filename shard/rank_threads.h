@@ -46,11 +46,18 @@ class RankThreads {
     bool running = false;  // a step
     StageStats stats;
   };
+  // A launched step that some stage has not given its share of.
+  struct Unfinished {
+    StepResult result;
+    int missing = 0;  // stages
+  };
 
   void Loop(size_t index);
   // Waits for the next step; null at the end.
   std::shared_ptr<const StepBatch> Take(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
   void Give(size_t index, absl::StatusOr<StepResult> result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds the share of a stage, by its first rank, to the step's result.
+  void Gather(size_t index, StepResult share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Late() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -65,6 +72,7 @@ class RankThreads {
   std::vector<Rank> ranks_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<const StepBatch>> steps_ ABSL_GUARDED_BY(mutex_);
   int64_t first_step_ ABSL_GUARDED_BY(mutex_) = 0;  // steps_.front()'s place in this epoch
+  std::deque<Unfinished> unfinished_ ABSL_GUARDED_BY(mutex_);  // oldest first
   std::deque<StepResult> results_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,6 +12,10 @@ namespace {
 
 constexpr const char* kLayer = "layer";
 
+std::chrono::nanoseconds Nanoseconds(double seconds) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+}
+
 int64_t BlocksPerSequence(const MemoryPlanOptions& options) {
   return (options.max_context + options.kv_block_size - 1) / options.kv_block_size;
 }
@@ -87,22 +91,19 @@ void Shard::Abort(const absl::Status& why) {
 absl::StatusOr<StepResult> Shard::Run(const StepBatch& batch) {
   RETURN_IF_ERROR(CheckTurn(batch));
   ++next_step_;
-  const auto begin = std::chrono::steady_clock::now();
-  const double waited = Waited(), transferred = Transferred();
+  const Moment begin = Now();
   Upload(batch);
   const Matrix x = hidden_.view.Rows(0, std::ssize(batch.tokens));
   Forward(x);
-  StepResult result{.step = batch.step, .samples = {}, .logits = {}};
+  StepResult result;
+  result.step = batch.step;
   if (plan_.last_stage(rank_)) Finish(batch, x, &result);
   // The groups first: what the backend then finds wrong may be of their making.
   absl::Status outcome = Lost();
   outcome.Update(backend_->Sync());
   const std::string operation = this->operation();
   operation_.store("idle");
-  const double moved = Transferred() - transferred;
-  stats_.transfer += moved;
-  stats_.busy += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() -
-                 (Waited() - waited) - moved;
+  result.stages = {Measure(begin)};
   if (!outcome.ok())
     return absl::Status(outcome.code(), absl::StrCat("step ", batch.step, ", rank ", rank_, ", ",
                                                      operation, ": ", outcome.message()));
@@ -148,10 +149,16 @@ void Shard::Forward(Matrix x) {
   const int stage = plan_.stage(rank_);
   if (plan_.first_stage(rank_)) {
     operation_.store("embed");
+    arrival_ = Now();
     model_->Embed(ctx, x);
   } else {
     operation_.store("receive from the previous stage");
+    const double transferred = pipeline_group_->transfer_seconds();
     pipeline_group_->Recv(stage - 1, x);
+    arrival_ = Now();  // and then it was moved
+    const double moved = pipeline_group_->transfer_seconds() - transferred;
+    arrival_.transferred -= moved;
+    arrival_.time -= Nanoseconds(moved);
   }
   for (int i = 0; i < model_->layers(); ++i) {
     if (!Lost().ok()) return;  // the rest is worth nothing, and someone waits for the end of it
@@ -194,12 +201,23 @@ std::string Shard::operation() const {
   return operation == kLayer ? absl::StrCat(operation, " ", layer_.load()) : operation;
 }
 
-double Shard::Waited() const {
-  return tensor_group_->wait_seconds() + pipeline_group_->wait_seconds();
+Shard::Moment Shard::Now() const {
+  return {.time = std::chrono::steady_clock::now(),
+          .waited = tensor_group_->wait_seconds() + pipeline_group_->wait_seconds(),
+          .transferred = tensor_group_->transfer_seconds() + pipeline_group_->transfer_seconds()};
 }
 
-double Shard::Transferred() const {
-  return tensor_group_->transfer_seconds() + pipeline_group_->transfer_seconds();
+StageTiming Shard::Measure(const Moment& begin) {
+  const Moment end = Now();
+  const double moved = end.transferred - begin.transferred;
+  stats_.transfer += moved;
+  stats_.busy += std::chrono::duration<double>(end.time - begin.time).count() -
+                 (end.waited - begin.waited) - moved;
+  const auto count = [](std::chrono::nanoseconds time) { return int64_t{time.count()}; };
+  return {.begin = count(arrival_.time.time_since_epoch()),
+          .end = count(end.time.time_since_epoch()),
+          .transfer = count(Nanoseconds(end.transferred - arrival_.transferred)),
+          .wait = count(Nanoseconds(end.waited - arrival_.waited))};
 }
 
 }  // namespace penstock

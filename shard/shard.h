@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,8 @@ class Shard {
                std::unique_ptr<Communicator> pipeline_group, uint64_t epoch);
 
   // One forward step of arrays that CheckStep() has passed. The result has samples only on the
-  // plan's driver rank. FailedPrecondition for a step out of order, of another epoch or with
-  // another plan hash.
+  // plan's driver rank, and one stage: this rank's timing. FailedPrecondition for a step out of
+  // order, of another epoch or with another plan hash.
   absl::StatusOr<StepResult> Run(const StepBatch& batch);
 
   // Ends a Run() in progress as soon as it waits for a peer. Thread-safe, while connected.
@@ -53,8 +54,15 @@ class Shard {
   void Forward(Matrix x);
   void Finish(const StepBatch& batch, Matrix x, StepResult* result);
   absl::Status Lost() const;  // why a group has failed
-  double Waited() const;
-  double Transferred() const;
+
+  // The time, and what the groups have spent by then, in seconds.
+  struct Moment {
+    std::chrono::steady_clock::time_point time;
+    double waited = 0, transferred = 0;
+  };
+  Moment Now() const;
+  // Of the step begun at `begin`, for which the input was there at arrival_, ending now.
+  StageTiming Measure(const Moment& begin);
 
   const ShardPlan plan_;
   const int rank_;
@@ -71,6 +79,7 @@ class Shard {
   DeviceBatch batch_;
   uint64_t epoch_ = 0;
   int64_t next_step_ = 0;
+  Moment arrival_;  // of the step's input: the wait for the stage before is over
   StageStats stats_;
   std::atomic<const char*> operation_{"idle"};
   std::atomic<int> layer_{0};  // while the operation is kLayer

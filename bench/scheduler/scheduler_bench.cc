@@ -31,7 +31,8 @@ class NullExecutor : public Executor {
   const ExecutorInfo& info() const override { return info_; }
   void Launch(StepBatch batch) override { steps_.emplace_back(batch.step, batch.samples.size()); }
   absl::StatusOr<StepResult> Wait() override {
-    StepResult result{.step = steps_.front().first, .samples = {}, .logits = {}};
+    StepResult result;
+    result.step = steps_.front().first;
     result.samples.resize(steps_.front().second);
     steps_.pop_front();
     return result;
@@ -50,8 +51,7 @@ class NullObserver : public SchedulerObserver {
  public:
   void OnStep(const StepReport&) override {}
   void OnToken(absl::Duration) override {}
-  void OnFinish(FinishReason, const absl::Status&, const SequenceTimes&, int32_t,
-                int32_t) override {}
+  void OnFinish(const FinishReport&) override {}
   void OnPreempt() override {}
   void OnState(const SchedulerState&) override {}
 };

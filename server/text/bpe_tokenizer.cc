@@ -103,6 +103,24 @@ void BpeTokenizer::AppendBytes(int32_t id, bool first, std::string* out) const {
   out->append(piece_bytes_, piece_begin_[id], piece_begin_[id + 1] - piece_begin_[id]);
 }
 
+Encoding BpeTokenizer::EncodeInput(absl::string_view text, std::optional<absl::string_view> pair,
+                                   size_t max_tokens) const {
+  const EncodeOptions plain{.add_special_tokens = false, .parse_special_tokens = true};
+  std::vector<int32_t> first = Encode(text, plain), second;
+  if (pair) second = Encode(*pair, plain);
+  const size_t special = post_processor_.prefix.size() + post_processor_.suffix.size();
+  while (max_tokens > 0 && !(first.empty() && second.empty()) &&
+         first.size() + second.size() + special > max_tokens)
+    (second.size() > first.size() ? second : first).pop_back();
+  Encoding out;
+  out.ids = post_processor_.prefix;
+  out.ids.insert(out.ids.end(), first.begin(), first.end());
+  out.ids.insert(out.ids.end(), second.begin(), second.end());
+  out.ids.insert(out.ids.end(), post_processor_.suffix.begin(), post_processor_.suffix.end());
+  out.types.assign(out.ids.size(), 0);
+  return out;
+}
+
 std::string BpeTokenizer::Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const {
   std::string out;
   bool first = true;

@@ -31,6 +31,8 @@ class BpeTokenizer final : public Tokenizer {
   explicit BpeTokenizer(Parts parts);
 
   std::vector<int32_t> Encode(absl::string_view text, const EncodeOptions& options) const override;
+  Encoding EncodeInput(absl::string_view text, std::optional<absl::string_view> pair,
+                       size_t max_tokens) const override;
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override;
   std::string Bytes(int32_t id, bool first) const override;
   bool IsSpecial(int32_t id) const override;

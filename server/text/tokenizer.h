@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ struct EncodeOptions {
   bool parse_special_tokens = true;  // text that spells a special token becomes that token
 };
 
+// A one-shot model's input.
+struct Encoding {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;  // segment of each, as the post-processor says (0 without one)
+};
+
 // Text to tokens and back. Immutable, safe to share. Takes any bytes and never throws: every
 // maximal ill-formed UTF-8 subpart of the input reads as U+FFFD, as in Python's decode("utf-8",
 // "replace").
@@ -30,6 +37,11 @@ class Tokenizer {
 
   virtual std::vector<int32_t> Encode(absl::string_view text,
                                       const EncodeOptions& options) const = 0;
+  // A text, or a text and its pair (query and document), with the special tokens of the
+  // post-processor's template for one or two. Beyond `max_tokens` (0: no limit) the longer of the
+  // two loses tokens at its end, one by one ("longest_first"), so special tokens are never cut.
+  virtual Encoding EncodeInput(absl::string_view text, std::optional<absl::string_view> pair,
+                               size_t max_tokens) const = 0;
   // The bytes of a whole sequence: equal to the concatenation of what Bytes gives, the first token
   // being the first that is not skipped.
   virtual std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const = 0;

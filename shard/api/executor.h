@@ -20,6 +20,12 @@ struct ExecutorInfo {
   int32_t max_sequences = 0;  // slots, and sequences in one step
   int32_t max_context = 0;    // tokens of one sequence, prompt and output
   int32_t vocab = 0;          // ids below it may be fed and drawn
+  // Of a one-shot model: floats of each sequence's result (an embedding, or a score per class). 0:
+  // the model generates. A one-shot model has no KV cache, and max_step_tokens >= max_context.
+  int32_t output_width = 0;
+  // How much dearer a row gets with each token of context that it attends to, in rows: attention's
+  // arithmetic over that of everything else in a layer. For chunks of equal time.
+  float context_cost = 0;
 };
 
 // Time since creation, in seconds. bubble = active - busy; idle = elapsed - active.

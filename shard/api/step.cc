@@ -28,8 +28,10 @@ uint64_t HashPlan(const StepBatch& batch) {
   Hash hash;
   hash.Add(static_cast<uint64_t>(batch.step));
   hash.Add(batch.epoch);
-  for (const auto* values : {&batch.tokens, &batch.positions, &batch.slots, &batch.seq_begin,
-                             &batch.context_lens, &batch.block_begin, &batch.blocks})
+  hash.Add(static_cast<uint64_t>(batch.kind));
+  for (const auto* values :
+       {&batch.tokens, &batch.positions, &batch.slots, &batch.seq_begin, &batch.context_lens,
+        &batch.block_begin, &batch.blocks, &batch.token_types})
     hash.Add(*values);
   hash.Add(batch.assignments.size());
   for (const SlotAssignment& a : batch.assignments) {

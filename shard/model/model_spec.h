@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,29 @@ struct RopeSpec {
   float mscale = 0.0f, mscale_all_dim = 0.0f;             // yarn, DeepSeek style; 0: unset
   bool truncate = true;                                   // yarn
   std::vector<float> factors{};  // factors: [head_dim / 2], each frequency's divisor
+};
+
+// How the rows of a sequence become the result of a one-shot model.
+enum class Pooling : uint8_t {
+  kMean,      // the mean of all rows: an embedding
+  kCls,       // the first row: an embedding
+  kClassify,  // the classification head: a score (logit) per label
+};
+
+// What an encoder (BERT family) is beside the numbers that it shares with decoders.
+struct EncoderSpec {
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;           // embeddings get unit length
+  int32_t token_types = 0;          // rows of the segment embedding; 0: none
+  int32_t positions = 0;            // rows of the position embedding
+  int32_t position_offset = 0;      // position p reads row p + offset (roberta: pad id + 1)
+  bool pooler = false;              // bert's tanh layer before the classifier
+  std::vector<std::string> labels;  // of kClassify, in order of id
+  bool single_label = true;         // scores become probabilities by softmax; false: by sigmoid
+
+  int32_t output_width(int32_t hidden) const {
+    return pooling == Pooling::kClassify ? static_cast<int32_t>(labels.size()) : hidden;
+  }
 };
 
 // A decoder-only transformer, as numbers. What differs between architectures is a field here when
@@ -52,6 +76,7 @@ struct ModelSpec {
   DType stored_dtype = DType::kF16;  // what the checkpoint is mostly stored in (quantized: f16)
   std::vector<int32_t> eos_tokens;
   int32_t bos_token = -1;
+  std::optional<EncoderSpec> encoder;  // set: a one-shot model
 
   int32_t group() const { return heads / kv_heads; }
 };

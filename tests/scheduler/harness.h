@@ -26,10 +26,9 @@ class RecordingObserver : public SchedulerObserver {
     steps_.push_back(report);
   }
   void OnToken(absl::Duration) override { ++tokens; }
-  void OnFinish(FinishReason reason, const absl::Status& status, const SequenceTimes&,
-                int32_t prompt_tokens, int32_t output_tokens) override {
+  void OnFinish(const FinishReport& report) override {
     MutexLock lock(&mutex_);
-    finishes_.push_back({reason, status, prompt_tokens, output_tokens});
+    finishes_.push_back({report.reason, report.status, report.prompt_tokens, report.output_tokens});
   }
   void OnPreempt() override { ++preemptions; }
   void OnState(const SchedulerState& state) override {

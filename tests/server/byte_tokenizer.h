@@ -27,6 +27,22 @@ class ByteTokenizer final : public Tokenizer {
     }
     return ids;
   }
+  Encoding EncodeInput(absl::string_view text, std::optional<absl::string_view> pair,
+                       size_t max_tokens) const override {
+    Encoding out;
+    out.ids = Encode(text, {});
+    out.types.assign(out.ids.size(), 0);
+    if (pair) {
+      const std::vector<int32_t> second = Encode(*pair, {});
+      out.ids.insert(out.ids.end(), second.begin(), second.end());
+      out.types.resize(out.ids.size(), 1);
+    }
+    if (max_tokens > 0 && out.ids.size() > max_tokens) {
+      out.ids.resize(max_tokens);
+      out.types.resize(max_tokens);
+    }
+    return out;
+  }
   std::string Decode(const std::vector<int32_t>& ids, bool skip_special_tokens) const override {
     std::string text;
     for (int32_t id : ids)

@@ -152,6 +152,26 @@ TEST_F(ShardGroupTest, TooManyStepsInFlightAndWaitingForNothingAreErrors) {
   EXPECT_EQ(executor_->Wait().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ShardGroupTest, AResultTellsWhatEachStageDidForIt) {
+  for (int64_t step = 0; step < 3; ++step) executor_->Launch(GoodStep(step));
+  int64_t previous_end[2] = {0, 0};
+  for (int64_t step = 0; step < 3; ++step) {
+    const auto result = executor_->Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->stages.size(), 2u);
+    for (size_t stage = 0; stage < 2; ++stage) {
+      const StageTiming& timing = result->stages[stage];
+      EXPECT_GE(timing.begin, previous_end[stage]) << "one step after the other";
+      EXPECT_GT(timing.transfer, 0);
+      EXPECT_GE(timing.wait, 0);
+      EXPECT_LE(timing.transfer + timing.wait, timing.end - timing.begin);
+      previous_end[stage] = timing.end;
+    }
+    EXPECT_GT(result->stages[1].begin, result->stages[0].begin);
+    EXPECT_GT(result->stages[1].end, result->stages[0].begin);
+  }
+}
+
 TEST_F(ShardGroupTest, StatsTellBusyTimePerStageWithinActiveTime) {
   for (int64_t step = 0; step < 5; ++step) {
     executor_->Launch(GoodStep(step));

@@ -123,7 +123,8 @@ StepResult FakeExecutor::Run(const StepBatch& batch) {
   ApplyAssignments(batch);
   for (size_t row = 0; row < batch.tokens.size(); ++row)
     cache_[static_cast<size_t>(batch.slots[row])] = {batch.tokens[row], batch.positions[row]};
-  StepResult result{.step = batch.step, .samples = {}, .logits = {}};
+  StepResult result;
+  result.step = batch.step;
   size_t next_sample = 0;
   for (size_t sequence = 0; sequence < batch.context_lens.size(); ++sequence) {
     const std::vector<int32_t> context = ReadContext(batch, sequence);

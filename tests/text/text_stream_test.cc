@@ -17,6 +17,9 @@ class ReplayTokenizer final : public Tokenizer {
  public:
   explicit ReplayTokenizer(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
   std::vector<int32_t> Encode(absl::string_view, const EncodeOptions&) const override { return {}; }
+  Encoding EncodeInput(absl::string_view, std::optional<absl::string_view>, size_t) const override {
+    return {};
+  }
   std::string Decode(const std::vector<int32_t>& ids, bool skip) const override {
     std::string text;
     for (const int32_t id : ids) {

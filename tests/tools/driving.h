@@ -16,8 +16,7 @@ class CountingObserver : public SchedulerObserver {
  public:
   void OnStep(const StepReport&) override {}
   void OnToken(absl::Duration) override {}
-  void OnFinish(FinishReason, const absl::Status&, const SequenceTimes&, int32_t,
-                int32_t) override {}
+  void OnFinish(const FinishReport&) override {}
   void OnPreempt() override { ++preemptions_; }
   void OnState(const SchedulerState&) override {}
   int64_t preemptions() const { return preemptions_; }
