@@ -26,9 +26,9 @@ struct StepReport {
   int32_t prefill_sequences = 0;  // of those
   int32_t prefill_tokens = 0;
   int32_t decode_tokens = 0;
-  absl::Time launched, committed;
-  std::vector<StageTiming> stages;  // as the executor told
-  std::vector<StepShare> shares;    // only while SchedulerObserver::wants_shares()
+  absl::Time launched{}, committed{};
+  std::vector<StageTiming> stages{};  // as the executor told
+  std::vector<StepShare> shares{};    // only while SchedulerObserver::wants_shares()
 
   double seconds() const { return absl::ToDoubleSeconds(committed - launched); }
 };
@@ -36,8 +36,8 @@ struct StepReport {
 // How a sequence ended. Cancelled by its reader: status is Cancelled.
 struct FinishReport {
   FinishReason reason = FinishReason::kNone;
-  absl::Status status;
-  SequenceTimes times;
+  absl::Status status{};
+  SequenceTimes times{};
   int32_t prompt_tokens = 0;
   int32_t output_tokens = 0;  // drawn here: those of GenerateRequest::generated not counted again
 };

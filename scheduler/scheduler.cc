@@ -21,6 +21,7 @@ int32_t LimitOr(int32_t wanted, int32_t allowed) {
 
 SchedulerOptions Resolve(SchedulerOptions options, const ExecutorInfo& info) {
   options.max_queued = std::max(options.max_queued, 0);
+  options.max_unread_tokens = std::max(options.max_unread_tokens, 1);
   options.max_sequences = LimitOr(options.max_sequences, info.max_sequences);
   options.max_step_tokens = LimitOr(options.max_step_tokens, info.max_step_tokens);
   options.prefill_chunk = LimitOr(options.prefill_chunk, options.max_step_tokens);
@@ -31,7 +32,12 @@ SequenceRunner::Limits MakeLimits(const SchedulerOptions& options) {
   return {.max_sequences = options.max_sequences,
           .max_step_tokens = options.max_step_tokens,
           .prefill_chunk = options.prefill_chunk,
-          .recovery_timeout = options.recovery_timeout};
+          .max_unread = options.max_unread_tokens,
+          .recovery_timeout = options.recovery_timeout,
+          .ageing = options.ageing,
+          .max_decode_delay = options.max_decode_delay,
+          .prefix_cache = options.prefix_cache,
+          .batching = options.batching};
 }
 
 std::chrono::nanoseconds UntilAtMost(absl::Time time, absl::Duration longest) {
@@ -84,6 +90,7 @@ SchedulerState Scheduler::state() const {
   MutexLock lock(&mutex_);
   SchedulerState state = state_;
   state.waiting += static_cast<int32_t>(submitted_.size());
+  for (const auto& sequence : submitted_) state.pending_tokens += sequence->outstanding();
   return state;
 }
 
@@ -109,6 +116,7 @@ bool Scheduler::TakeSubmitted() {
     MutexLock lock(&mutex_);
     submitted.swap(submitted_);
     state_.waiting += static_cast<int32_t>(submitted.size());
+    for (const auto& sequence : submitted) state_.pending_tokens += sequence->outstanding();
     in_time = !stopping_ || absl::Now() < stop_deadline_;
   }
   for (auto& sequence : submitted) runner_.Accept(std::move(sequence));

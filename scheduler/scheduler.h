@@ -22,8 +22,15 @@ struct SchedulerOptions {
   int32_t max_sequences = 0;    // running at once; 0: what the executor allows
   int32_t max_step_tokens = 0;  // 0: what the executor allows
   int32_t prefill_chunk = 256;  // prompt tokens of one sequence in a step; and of all of them
-                                // together while others decode, which bounds their pause
+                                // together while others decode
   absl::Duration recovery_timeout = absl::Seconds(60);  // for restarting a failed executor
+  absl::Duration ageing = absl::Seconds(10);  // of waiting, worth one level of priority; 0: none
+  // How long prompts may hold up sequences that decode, in each of their rounds; zero: only
+  // prefill_chunk bounds it.
+  absl::Duration max_decode_delay = absl::Milliseconds(250);
+  int32_t max_unread_tokens = 1024;  // left by a reader before its sequence pauses
+  bool prefix_cache = true;          // keep the blocks of ended sequences while there is room
+  Batching batching = Batching::kContinuous;
 };
 
 // Continuous batching: one thread that repeats admit, plan, launch, wait, commit. Fills the

@@ -18,10 +18,30 @@ PlannerOptions MakePlannerOptions(const SequenceRunner::Limits& limits, const Ex
   return {.stages = info.stages,
           .max_in_flight = info.max_in_flight,
           .max_step_tokens = limits.max_step_tokens,
-          .prefill_chunk = limits.prefill_chunk};
+          .prefill_chunk = limits.prefill_chunk,
+          .max_unread = limits.max_unread,
+          .context_cost = info.context_cost,
+          .batching = limits.batching};
 }
 
-absl::Status ClientCancelled() { return absl::CancelledError("cancelled by its reader"); }
+// A year is as good as never, and a hundred of them still fit in 64 bits of nanoseconds.
+absl::Duration AgeingPerLevel(const SequenceRunner::Limits& limits) {
+  constexpr absl::Duration kNever = absl::Hours(24 * 365);
+  return limits.ageing > absl::ZeroDuration() ? std::min(limits.ageing, kNever) : kNever;
+}
+
+// Why a sequence should not be continued; OK when it should.
+absl::Status WhyEnded(const Sequence& sequence, absl::Time now) {
+  if (sequence.stream->cancelled()) return absl::CancelledError("cancelled by its reader");
+  if (now >= sequence.request.deadline)
+    return absl::DeadlineExceededError(
+        absl::StrCat("its deadline passed with ", sequence.generated(), " of ",
+                     sequence.request.max_tokens, " tokens generated"));
+  if (sequence.times.first_scheduled == absl::InfinitePast() &&
+      now >= sequence.request.start_deadline)
+    return absl::DeadlineExceededError("it could not be started in the time allowed for waiting");
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -30,11 +50,15 @@ SequenceRunner::SequenceRunner(const Limits& limits, Executor& executor,
     : limits_(limits),
       executor_(executor),
       observer_(observer),
-      table_(executor.info().kv_blocks, executor.info().kv_block_size, limits.max_sequences),
+      table_(executor.info().kv_blocks, executor.info().kv_block_size, limits.max_sequences,
+             limits.prefix_cache),
       planner_(MakePlannerOptions(limits, executor.info())) {}
 
 void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
-  sequence->order = next_order_++;
+  const GenerateRequest& request = sequence->request;
+  sequence->precedence = {
+      .due = absl::ToUnixNanos(request.arrival + request.priority * AgeingPerLevel(limits_)),
+      .id = next_id_++};
   const FinishReason ending = sequence->Ending();  // a client that resumes may hold everything
   if (!lost_.ok()) {
     Close(*sequence, FinishReason::kNone, lost_);
@@ -46,26 +70,30 @@ void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
 }
 
 bool SequenceRunner::Prepare() {
-  DropCancelled();
+  DropEnded();
   return recovery_ ? TryRestart() : Fill();
 }
 
-void SequenceRunner::DropCancelled() {
+void SequenceRunner::DropEnded() {
+  const absl::Time now = absl::Now();
   for (size_t i = 0; i < table_.running().size();) {
     Sequence& sequence = *table_.running()[i];
-    if (sequence.stream->cancelled()) {
-      CloseRunning(sequence, FinishReason::kNone, ClientCancelled());  // shortens running()
-    } else {
+    const absl::Status ended = sequence.closed ? absl::OkStatus() : WhyEnded(sequence, now);
+    if (ended.ok()) {
       ++i;
+    } else {
+      CloseRunning(sequence, FinishReason::kNone, ended);  // shortens running()
     }
   }
+  RetirePadding();
   const size_t checks = std::min(kWaitingChecksPerTurn, table_.waiting().size());
   for (size_t done = 0; done < checks && !table_.waiting().empty(); ++done) {
     if (next_waiting_check_ >= table_.waiting().size()) next_waiting_check_ = 0;
-    if (table_.waiting()[next_waiting_check_]->stream->cancelled()) {
-      Close(*table_.TakeWaiting(next_waiting_check_), FinishReason::kNone, ClientCancelled());
-    } else {
+    const absl::Status ended = WhyEnded(*table_.waiting()[next_waiting_check_], now);
+    if (ended.ok()) {
       ++next_waiting_check_;
+    } else {
+      Close(*table_.TakeWaiting(next_waiting_check_), FinishReason::kNone, ended);
     }
   }
 }
@@ -92,13 +120,17 @@ void SequenceRunner::Launch(StepPlan plan) {
     Sequence& sequence = *planned.sequence;
     const bool prefill = !sequence.decoding();
     if (prefill) ++step.prefill_sequences;
-    sequence.computed += planned.tokens;
+    table_.Advance(sequence, planned.tokens);
     if (wants_shares)
-      step.shares.push_back({sequence.order, planned.tokens, sequence.computed, prefill});
+      step.shares.push_back({sequence.precedence.id, planned.tokens, sequence.computed, prefill});
     sequence.slot_assigned = true;
     ++sequence.in_flight;
-    if (sequence.times.first_scheduled == absl::InfinitePast())
+    if (sequence.times.first_scheduled == absl::InfinitePast()) {
       sequence.times.first_scheduled = step.launched;
+      sequence.stream->MarkStarted();
+      observer_.OnPrefix(static_cast<int32_t>(sequence.request.prompt.size()),
+                         sequence.times.cached_tokens);
+    }
   }
   if (step.samples > 0) ++sampling_steps_;
   steps_.push_back(std::move(step));
@@ -135,11 +167,13 @@ void SequenceRunner::Commit(const LaunchedStep& step, StepResult result) {
   for (const PlannedSequence& planned : step.plan.run) {
     Sequence& sequence = *planned.sequence;
     --sequence.in_flight;
+    if (sequence.padding) --sequence.computed;  // the same row again
     if (!planned.samples) continue;
     SampledToken& token = result.samples[next_sample++];
     if (!sequence.closed) CommitToken(sequence, std::move(token), last_progress_);
   }
   table_.Reap();
+  MeasurePrefill(step.plan, result.stages);
   observer_.OnStep({.step = step.step,
                     .epoch = executor_.epoch(),
                     .sequences = static_cast<int32_t>(step.plan.run.size()),
@@ -169,7 +203,42 @@ void SequenceRunner::CommitToken(Sequence& sequence, SampledToken token, absl::T
   times.last_token = now;
   sequence.stream->Write(std::move(token));
   const FinishReason ending = sequence.Ending();
-  if (ending != FinishReason::kNone) CloseRunning(sequence, ending, absl::OkStatus());
+  if (ending != FinishReason::kNone) End(sequence, ending);
+}
+
+void SequenceRunner::End(Sequence& sequence, FinishReason reason) {
+  if (limits_.batching != Batching::kStaticPadded)
+    return CloseRunning(sequence, reason, absl::OkStatus());
+  Close(sequence, reason, absl::OkStatus());
+  sequence.padding = true;
+}
+
+// A padded batch ends when its last sequence does.
+void SequenceRunner::RetirePadding() {
+  const auto& running = table_.running();
+  const auto padding = [](const auto& sequence) { return sequence->padding; };
+  if (limits_.batching != Batching::kStaticPadded ||
+      !std::all_of(running.begin(), running.end(), padding))
+    return;
+  while (!running.empty()) table_.Retire(*running.back());
+}
+
+// How many prompt tokens may join a step so that all decoding sequences, one group per stage, are
+// held up no longer than allowed.
+void SequenceRunner::MeasurePrefill(const StepPlan& plan, const std::vector<StageTiming>& stages) {
+  constexpr int32_t kEnoughRows = 16;
+  constexpr double kWeight = 0.2;  // of the newest measurement
+  if (limits_.max_decode_delay <= absl::ZeroDuration() || plan.prefill_tokens < kEnoughRows) return;
+  double slowest = 0;
+  for (const StageTiming& stage : stages)
+    slowest = std::max(slowest, static_cast<double>(stage.end - stage.begin) * 1e-9);
+  if (slowest <= 0) return;
+  const double seconds = slowest / (plan.prefill_tokens + plan.decode_tokens);
+  row_seconds_ = row_seconds_ == 0 ? seconds : (1 - kWeight) * row_seconds_ + kWeight * seconds;
+  const double rows =
+      absl::ToDoubleSeconds(limits_.max_decode_delay) / (row_seconds_ * executor_.info().stages);
+  planner_.set_mixed_prefill(
+      static_cast<int32_t>(std::clamp<double>(rows, kEnoughRows, limits_.prefill_chunk)));
 }
 
 void SequenceRunner::Close(Sequence& sequence, FinishReason reason, const absl::Status& status) {
@@ -185,7 +254,7 @@ void SequenceRunner::Close(Sequence& sequence, FinishReason reason, const absl::
 
 void SequenceRunner::CloseRunning(Sequence& sequence, FinishReason reason,
                                   const absl::Status& status) {
-  Close(sequence, reason, status);
+  if (!sequence.closed) Close(sequence, reason, status);
   table_.Retire(sequence);  // may destroy it
 }
 
@@ -193,8 +262,10 @@ SchedulerState SequenceRunner::state() const {
   return {.running = static_cast<int32_t>(table_.running().size()),
           .waiting = static_cast<int32_t>(table_.waiting().size()),
           .kv_blocks_used = table_.pool().used(),
+          .kv_blocks_cached = table_.pool().kept(),
           .kv_blocks_total = table_.pool().total(),
           .in_flight = static_cast<int32_t>(steps_.size()),
+          .pending_tokens = table_.outstanding(),
           .healthy = !recovery_ && lost_.ok(),
           .last_progress = last_progress_};
 }

@@ -29,13 +29,18 @@ class SequenceRunner {
     int32_t max_sequences = 0;
     int32_t max_step_tokens = 0;
     int32_t prefill_chunk = 0;
+    int32_t max_unread = INT32_MAX;
     absl::Duration recovery_timeout;
+    absl::Duration ageing;
+    absl::Duration max_decode_delay;
+    bool prefix_cache = true;
+    Batching batching = Batching::kContinuous;
   };
 
   // Borrows `executor` and `observer`.
   SequenceRunner(const Limits& limits, Executor& executor, SchedulerObserver& observer);
 
-  // Younger than all before. Closed at once when it is complete already or the executor is lost.
+  // Closed at once when it is complete already or the executor is lost.
   void Accept(std::unique_ptr<Sequence> sequence);
 
   // Drops what was cancelled, tries a restart that is due, launches what fits in flight. False:
@@ -67,12 +72,15 @@ class SequenceRunner {
     std::vector<StepShare> shares{};  // when the observer wants them
   };
 
-  void DropCancelled();
+  void DropEnded();
   bool Fill();
   void Launch(StepPlan plan);
   absl::Status CheckResult(const LaunchedStep& step, const StepResult& result) const;
   void Commit(const LaunchedStep& step, StepResult result);
   void CommitToken(Sequence& sequence, SampledToken token, absl::Time now);
+  void End(Sequence& sequence, FinishReason reason);
+  void RetirePadding();
+  void MeasurePrefill(const StepPlan& plan, const std::vector<StageTiming>& stages);
   void Close(Sequence& sequence, FinishReason reason, const absl::Status& status);
   void CloseRunning(Sequence& sequence, FinishReason reason, const absl::Status& status);
 
@@ -91,7 +99,8 @@ class SequenceRunner {
   std::deque<LaunchedStep> steps_;  // in flight, oldest first
   int32_t sampling_steps_ = 0;      // of those
   int64_t next_step_ = 0;           // in the executor's epoch
-  uint64_t next_order_ = 0;
+  uint64_t next_id_ = 0;
+  double row_seconds_ = 0;  // of the slowest stage, for a row in a step with prompts; 0: unknown
   size_t next_waiting_check_ = 0;
   absl::Time last_progress_ = absl::InfinitePast();
   std::optional<RestartBackoff> recovery_;

@@ -1,9 +1,14 @@
 #include "scheduler/step_planner.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace penstock {
 namespace {
+
+// Waiting sequences looked at for one that can start. Only those that are about to share somebody's
+// prompt are passed over.
+constexpr size_t kStartCandidates = 64;
 
 constexpr int32_t CeilDiv(int64_t a, int64_t b) { return static_cast<int32_t>((a + b - 1) / b); }
 
@@ -25,31 +30,51 @@ void Add(Sequence& sequence, int32_t tokens, StepPlan& plan) {
   plan.run.push_back({&sequence, tokens, tokens == sequence.pending()});
 }
 
-// The newest running sequence that is younger than `sequence` and that no step in flight names.
-Sequence* FindVictim(const Sequence& sequence, const SequenceTable& table) {
-  const auto& running = table.running();
-  for (size_t i = running.size(); i-- > 0 && running[i]->order > sequence.order;)
-    if (running[i]->in_flight == 0) return running[i].get();
-  return nullptr;
+// What feeding `tokens` to a sequence costs, in rows that attend to nothing.
+double Cost(double tokens, double context, double context_cost) {
+  return tokens * (1 + context_cost * (context + tokens / 2));
 }
 
-// A block for the next token of `sequence`, at the expense of younger ones if need be. (Those are
-// not in `plan` yet: decodes are planned oldest first.)
-bool ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan& plan) {
-  while (!table.Reserve(sequence, sequence.computed + 1)) {
-    Sequence* victim = FindVictim(sequence, table);
-    if (victim == nullptr) return false;
-    table.Preempt(*victim);
-    ++plan.preempted;
+// The last running sequence behind `sequence` that no step in flight names and `yields` to it; one
+// that is paused for its reader before all others.
+template <typename Yields>
+Sequence* FindVictim(const Sequence& sequence, const SequenceTable& table, int32_t max_unread,
+                     Yields yields) {
+  Sequence* victim = nullptr;
+  const auto& running = table.running();
+  for (size_t i = running.size(); i-- > 0;) {
+    Sequence& candidate = *running[i];
+    if (&candidate == &sequence || candidate.in_flight > 0) continue;
+    if (candidate.paused(max_unread)) return &candidate;
+    if (victim == nullptr && candidate.precedence > sequence.precedence && yields(candidate))
+      victim = &candidate;
   }
-  return true;
+  return victim;
+}
+
+// Whether `waiting` could have the blocks and the slot it needs once all that yield have given
+// theirs.
+template <typename Yields>
+bool CouldYield(const Sequence& waiting, const SequenceTable& table, int32_t max_unread,
+                Yields yields) {
+  int64_t blocks = table.pool().available();
+  int32_t slots = table.free_slots();
+  for (const auto& candidate : table.running()) {
+    if (candidate->in_flight > 0) continue;
+    if (!candidate->paused(max_unread) &&
+        !(candidate->precedence > waiting.precedence && yields(*candidate)))
+      continue;
+    blocks += static_cast<int64_t>(candidate->blocks.size());
+    ++slots;
+  }
+  return slots > 0 && blocks >= table.pool().BlocksFor(std::ssize(waiting.tokens));
 }
 
 }  // namespace
 
 struct StepPlanner::Census {
-  int32_t decodes = 0;  // running past their prompt, in flight or not
-  int64_t prefill = 0;  // prompt tokens to feed that could be fed soon
+  int32_t decodes = 0;      // running past their prompt, in flight or not
+  double prefill_cost = 0;  // of the prompt tokens that could be fed soon
 };
 
 StepPlanner::Census StepPlanner::Count(const SequenceTable& table) {
@@ -57,17 +82,18 @@ StepPlanner::Census StepPlanner::Count(const SequenceTable& table) {
   ready_.clear();
   for (const auto& sequence : table.running()) {
     if (!sequence->decoding()) {
-      census.prefill += sequence->pending();
+      census.prefill_cost += Cost(sequence->pending(), sequence->computed, options_.context_cost);
       continue;
     }
+    if (sequence->paused(options_.max_unread)) continue;
     ++census.decodes;
     if (sequence->pending() == 1) ready_.push_back(sequence.get());
   }
   const size_t startable =
       std::min(table.waiting().size(), static_cast<size_t>(table.free_slots()));
-  const int64_t enough = int64_t{2} * options_.stages * options_.max_step_tokens;
-  for (size_t i = 0; i < startable && census.prefill < enough; ++i)
-    census.prefill += table.waiting()[i]->pending();
+  const double enough = 2.0 * options_.stages * options_.max_step_tokens;
+  for (size_t i = 0; i < startable && census.prefill_cost < enough; ++i)
+    census.prefill_cost += Cost(table.waiting()[i]->pending(), 0, options_.context_cost);
   return census;
 }
 
@@ -76,16 +102,23 @@ StepPlan StepPlanner::Plan(SequenceTable& table, StepsInFlight in_flight) {
   Sequence* suspect = FindRunningSuspect(table);
   if (suspect != nullptr || IsSuspectNext(table)) {
     if (in_flight.steps > 0) return plan;
-    if (suspect == nullptr) suspect = table.StartNext();
+    if (suspect == nullptr) suspect = table.Start(0);
     if (suspect != nullptr) return PlanSuspect(*suspect);
   }
+  if (batch_open_) YieldToUrgent(table, plan);
   const Census census = Count(table);
   // One step more than there are stages hides the host's share of a step from stage 0, but would
   // stand in the way of decodes that wait for their previous token.
   const int32_t depth = census.decodes > 0 ? std::min(options_.stages, options_.max_in_flight)
                                            : options_.max_in_flight;
   if (in_flight.steps >= depth) return plan;
-  PlanDecodes(census, in_flight, table, plan);
+  if (options_.batching != Batching::kContinuous) {
+    // A static batch is filled and its prompts are computed before any of it decodes.
+    batch_open_ = table.running().empty() || (batch_open_ && census.prefill_cost > 0);
+    if (!batch_open_ || census.prefill_cost == 0) PlanDecodes(census, in_flight, table, plan);
+  } else {
+    PlanDecodes(census, in_flight, table, plan);
+  }
   PlanPrefill(census, table, plan);
   return plan;
 }
@@ -117,34 +150,100 @@ void StepPlanner::PlanDecodes(const Census& census, StepsInFlight in_flight, Seq
   }
 }
 
+// A block for the next token of `sequence`, at the expense of those behind it if need be. (They are
+// not in `plan` yet: decodes are planned in order. One that is paused is never in it.)
+bool StepPlanner::ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan& plan) const {
+  while (!table.Reserve(sequence, sequence.computed + 1)) {
+    Sequence* victim =
+        FindVictim(sequence, table, options_.max_unread, [](const Sequence&) { return true; });
+    if (victim == nullptr) return false;
+    table.Preempt(*victim);
+    ++plan.preempted;
+  }
+  return true;
+}
+
 // Prompts are cut finer than into P shares: with m shares the pipeline fills in 1/m of their time.
 // The share only grows while prompts last, or the ends of prompts would be cut into slivers.
-int32_t StepPlanner::PrefillShare(int64_t pending) {
+double StepPlanner::PrefillShare(const Census& census) {
   if (options_.stages == 1) return options_.max_step_tokens;
-  if (pending == 0) share_ = 0;
-  const int32_t share = std::max(CeilDiv(pending, int64_t{2} * options_.stages), kMinPrefillShare);
-  share_ = std::min(std::max(share_, share), options_.max_step_tokens);
+  if (census.prefill_cost == 0) share_ = 0;
+  const double share = std::ceil(census.prefill_cost / (2.0 * options_.stages));
+  share_ = std::max({share_, share, static_cast<double>(kMinPrefillShare)});
+  share_ = std::min(share_, static_cast<double>(options_.max_step_tokens));
   return share_;
 }
 
+// The most tokens of `sequence` whose cost stays within `cost`: the positive root of
+// context_cost / 2 * n^2 + (1 + context_cost * context) * n = cost. A chunk does not get shorter
+// than what re-reading the weights is worth.
+int32_t StepPlanner::ChunkFor(const Sequence& sequence, double cost) const {
+  const double a = options_.context_cost / 2, b = 1 + options_.context_cost * sequence.computed;
+  const double tokens = a > 0 ? (std::sqrt(b * b + 4 * a * cost) - b) / (2 * a) : cost / b;
+  const double least = std::min(cost, static_cast<double>(kMinPrefillShare));
+  return static_cast<int32_t>(std::ceil(std::max(tokens, least) - 1e-6));
+}
+
 void StepPlanner::PlanPrefill(const Census& census, SequenceTable& table, StepPlan& plan) {
-  int32_t budget =
-      std::min(options_.max_step_tokens - plan.decode_tokens, PrefillShare(census.prefill));
-  if (census.decodes > 0) budget = std::min(budget, options_.prefill_chunk);
-  auto add_chunk = [&](Sequence& sequence) {
-    const int32_t tokens = std::min({sequence.pending(), options_.prefill_chunk, budget});
+  int32_t room = options_.max_step_tokens - plan.decode_tokens;
+  double budget = PrefillShare(census);
+  if (census.decodes > 0)
+    budget = std::min(budget,
+                      static_cast<double>(std::clamp(mixed_prefill_, 1, options_.prefill_chunk)));
+  const auto add_chunk = [&](Sequence& sequence) {
+    // One stage that does nothing else has no use for chunks of equal time.
+    const bool even = options_.stages > 1 || census.decodes > 0;
+    const double most = std::min(budget, static_cast<double>(options_.prefill_chunk));
+    const int32_t fitting = even ? ChunkFor(sequence, most) : static_cast<int32_t>(most);
+    const int32_t tokens = std::min({sequence.pending(), room, fitting});
+    budget -= even ? Cost(tokens, sequence.computed, options_.context_cost) : tokens;
     Add(sequence, tokens, plan);
     plan.prefill_tokens += tokens;
-    budget -= tokens;
+    room -= tokens;
   };
   for (const auto& sequence : table.running()) {
-    if (budget == 0) return;
+    if (room < 1 || budget < 1) return;
     if (!sequence->decoding()) add_chunk(*sequence);
   }
-  while (budget > 0 && !IsSuspectNext(table)) {
-    Sequence* sequence = table.StartNext();
+  while (room >= 1 && budget >= 1 && !IsSuspectNext(table) && batch_open_) {
+    // Nobody overtakes for being smaller.
+    const auto next = FindNext(table);
+    Sequence* sequence = next ? table.Start(*next) : nullptr;
     if (sequence == nullptr) return;
     add_chunk(*sequence);
+  }
+}
+
+// The first that is worth starting, if anybody waits who is not about to share somebody's prompt.
+std::optional<size_t> StepPlanner::FindNext(const SequenceTable& table) const {
+  const size_t candidates = std::min(table.waiting().size(), kStartCandidates);
+  for (size_t i = 0; i < candidates; ++i) {
+    const Sequence& waiting = *table.waiting()[i];
+    if (!waiting.paused(options_.max_unread) && !table.WillShare(waiting)) return i;
+  }
+  return std::nullopt;
+}
+
+// Less urgent sequences, and those paused for their readers, give up slots and blocks until the
+// next one that waits could start.
+void StepPlanner::YieldToUrgent(SequenceTable& table, StepPlan& plan) const {
+  const auto& running = table.running();
+  const auto next = FindNext(table);
+  if (!next) return;
+  const Sequence& waiting = *table.waiting()[*next];
+  const auto yields = [&waiting](const Sequence& candidate) {
+    return candidate.request.priority > waiting.request.priority;
+  };
+  const auto gives_way = [&](const auto& candidate) {
+    return yields(*candidate) || candidate->paused(options_.max_unread);
+  };
+  if (std::none_of(running.begin(), running.end(), gives_way)) return;
+  if (!CouldYield(waiting, table, options_.max_unread, yields)) return;
+  while (!table.Fits(waiting)) {
+    Sequence* victim = FindVictim(waiting, table, options_.max_unread, yields);
+    if (victim == nullptr) return;
+    table.Preempt(*victim);
+    ++plan.preempted;
   }
 }
 

@@ -1,13 +1,14 @@
-// What the scheduler costs per step, with no executor behind it: planning and batch building alone,
-// and whole turns (plan, build, launch, commit, tokens to streams).
+// What the scheduler costs per step, with no executor behind it: whole turns (plan, build, launch,
+// wait, commit, tokens to streams, state published).
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "scheduler/batch_builder.h"
 #include "scheduler/scheduler.h"
 
 namespace penstock {
@@ -16,11 +17,11 @@ namespace {
 ExecutorInfo Info(int32_t stages) {
   return {.stages = stages,
           .max_in_flight = stages + 1,
-          .kv_blocks = 65536,
+          .kv_blocks = 1 << 18,
           .kv_block_size = 16,
           .max_step_tokens = 4096,
           .max_sequences = 256,
-          .max_context = 4096,
+          .max_context = 16384,
           .vocab = 50000};
 }
 
@@ -56,69 +57,52 @@ class NullObserver : public SchedulerObserver {
   void OnState(const SchedulerState&) override {}
 };
 
-GenerateRequest MakeRequest(int32_t prompt, int32_t output) {
+// A prompt that shares nothing with those of other keys.
+GenerateRequest MakeRequest(int32_t key, int32_t prompt, int32_t output) {
   GenerateRequest request;
-  request.prompt.assign(static_cast<size_t>(prompt), 7);
+  request.prompt.assign(static_cast<size_t>(prompt), key);
   request.max_tokens = output;
   return request;
 }
 
-// Planning and batch building of steady decode: microseconds per step.
-double TimePlanning(int32_t stages, int32_t sequences, int32_t context) {
-  const ExecutorInfo info = Info(stages);
-  SequenceTable table(info.kv_blocks, info.kv_block_size, info.max_sequences);
-  StepPlanner planner({.stages = stages,
-                       .max_in_flight = info.max_in_flight,
-                       .max_step_tokens = info.max_step_tokens,
-                       .prefill_chunk = 256});
-  for (int32_t i = 0; i < sequences; ++i) {
-    auto sequence = std::make_unique<Sequence>(MakeRequest(context, 2048),
-                                               std::make_shared<TokenStream>(nullptr));
-    sequence->order = static_cast<uint64_t>(i);
-    table.Enqueue(std::move(sequence));
-    table.StartNext()->computed = context - 1;
-  }
-  constexpr int kSteps = 1000;
-  absl::Duration spent;
-  int64_t tokens = 0;
-  for (int step = 0; step < kSteps; ++step) {
-    const absl::Time begin = absl::Now();
-    const StepPlan plan = planner.Plan(table, {});
-    const StepBatch batch = BuildBatch(plan, info.kv_block_size, step, 1);
-    spent += absl::Now() - begin;
-    tokens += static_cast<int64_t>(batch.tokens.size());
-    for (const PlannedSequence& planned : plan.run) {
-      ++planned.sequence->computed;
-      planned.sequence->slot_assigned = true;
-      planned.sequence->tokens.push_back(7);
-    }
-  }
-  std::printf("  %4lld tokens a step", static_cast<long long>(tokens / kSteps));
-  return absl::ToDoubleMicroseconds(spent) / kSteps;
-}
-
-// Whole turns, with `waiting` more in the queue: microseconds per turn.
-double TimeTurns(int32_t stages, int32_t sequences, int32_t waiting) {
+// Whole turns of steady decode (plan, build, launch, wait, commit, publish), with `waiting` more in
+// the queue: microseconds per turn, the median of several runs.
+double TimeTurns(int32_t stages, int32_t sequences, int32_t context, int32_t waiting) {
+  constexpr int kRuns = 5, kTurns = 400, kOutput = 4096;
   NullExecutor executor(Info(stages));
   NullObserver observer;
-  Scheduler scheduler({.max_queued = 1 << 20, .max_sequences = sequences}, executor, observer);
-  for (int32_t i = 0; i < sequences + waiting; ++i)
-    if (!scheduler.Submit(MakeRequest(64, 2048), std::make_shared<TokenStream>(nullptr)).ok())
-      std::abort();
-  for (int32_t turn = 0; turn < sequences + 50; ++turn) scheduler.Step();  // past every prompt
-  constexpr int kTurns = 1000;
-  const absl::Time begin = absl::Now();
-  for (int turn = 0; turn < kTurns; ++turn) scheduler.Step();
-  return absl::ToDoubleMicroseconds(absl::Now() - begin) / kTurns;
+  SchedulerOptions options;
+  options.max_queued = 1 << 20;
+  options.max_sequences = sequences;
+  Scheduler scheduler(options, executor, observer);
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (int32_t i = 0; i < sequences + waiting; ++i) {
+    streams.push_back(std::make_shared<TokenStream>(nullptr));
+    if (!scheduler.Submit(MakeRequest(i, context, kOutput), streams.back()).ok()) std::abort();
+  }
+  const auto read_all = [&] {
+    for (int32_t i = 0; i < sequences; ++i) streams[static_cast<size_t>(i)]->Read();
+  };
+  const int64_t prompts = int64_t{sequences} * context / Info(stages).max_step_tokens;
+  for (int64_t turn = 0; turn < 2 * prompts + 50; ++turn) scheduler.Step();
+  std::vector<double> times;
+  for (int run = 0; run < kRuns; ++run) {
+    read_all();
+    const absl::Time begin = absl::Now();
+    for (int turn = 0; turn < kTurns; ++turn) scheduler.Step();
+    times.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin) / kTurns);
+  }
+  std::sort(times.begin(), times.end());
+  return times[kRuns / 2];
 }
 
 void Run() {
   for (int32_t stages : {1, 2, 4}) {
-    for (int32_t sequences : {16, 256}) {
-      std::printf("stages %d, %3d sequences:", stages, sequences);
-      const double planning = TimePlanning(stages, sequences, 512);
-      std::printf(", plan + build %6.1f us; turn %6.1f us, with 5000 waiting %6.1f us\n", planning,
-                  TimeTurns(stages, sequences, 0), TimeTurns(stages, sequences, 5000));
+    for (const auto& [sequences, context] : {std::pair(16, 512), std::pair(256, 4096)}) {
+      const double steady = TimeTurns(stages, sequences, context, 0);
+      std::printf("stages %d, %3d sequences at a context of %4d: turn %6.1f us, ", stages,
+                  sequences, context, steady);
+      std::printf("with 5000 waiting %6.1f us\n", TimeTurns(stages, sequences, context, 5000));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
 
 #include "tests/scheduler/harness.h"
 
@@ -16,14 +17,19 @@ using ::testing::IsEmpty;
 class Workload {
  public:
   explicit Workload(uint32_t seed)
-      : random_(seed), harness_(RandomInfo(), RandomOptions()), with_faults_(Draw(0, 2) == 0) {
+      : random_(seed),
+        harness_(RandomInfo(), RandomOptions()),
+        with_faults_(Draw(0, 2) == 0),
+        with_priorities_(Draw(0, 1) == 0),
+        with_deadlines_(Draw(0, 3) == 0) {
     if (!with_faults_) return;
     harness_.executor.set_fault([this](const StepBatch&) {
       return Draw(0, 39) == 0 ? absl::AbortedError("random") : absl::OkStatus();
     });
   }
 
-  void Run() {
+  // The steps it took.
+  int64_t Run() {
     const int32_t total = Draw(10, 60);
     for (int turn = 0; turn < 20000; ++turn) {
       if (static_cast<int32_t>(clients_.size()) < total && Draw(0, 3) == 0) SubmitOne();
@@ -35,6 +41,7 @@ class Workload {
         break;
     }
     CheckEnds();
+    return harness_.executor.steps_run();
   }
 
  private:
@@ -55,13 +62,32 @@ class Workload {
     return info;
   }
   SchedulerOptions RandomOptions() {
-    return {.max_queued = 1000, .max_step_tokens = Draw(0, 40), .prefill_chunk = Draw(1, 40)};
+    SchedulerOptions options;
+    options.max_queued = 1000;
+    options.max_step_tokens = Draw(0, 40);
+    options.prefill_chunk = Draw(1, 40);
+    options.max_unread_tokens = Draw(0, 1) == 0 ? 1000 : Draw(1, 6);
+    options.prefix_cache = Draw(0, 3) != 0;
+    if (Draw(0, 4) == 0)
+      options.batching = Draw(0, 1) == 0 ? Batching::kStatic : Batching::kStaticPadded;
+    batching_ = options.batching;
+    return options;
   }
 
   void SubmitOne() {
     const int32_t output = Draw(1, info_.max_context / 2);
-    GenerateRequest request = MakeRequest(static_cast<int32_t>(clients_.size()),
-                                          Draw(1, info_.max_context - output), output);
+    // Few different prompts, so that they share prefixes of all lengths.
+    GenerateRequest request = MakeRequest(Draw(0, 3), Draw(1, info_.max_context - output), output);
+    if (Draw(0, 3) == 0)
+      request.prompt[static_cast<size_t>(Draw(0, std::ssize(request.prompt) - 1))] = 5;
+    request.sampling.seed = clients_.size() / 2;  // and some are the same sequence
+    request.sample_index = Draw(0, 2);
+    request.cache_salt = Draw(0, 4) == 0 ? 7 : 0;
+    request.keep_cached = Draw(0, 4) != 0;
+    if (with_priorities_) request.priority = Draw(-2, 2);
+    if (with_deadlines_ && Draw(0, 9) == 0)
+      (Draw(0, 1) == 0 ? request.deadline : request.start_deadline) =
+          absl::Now() + absl::Microseconds(Draw(0, 3000));
     if (Draw(0, 2) == 0) request.sampling.frequency_penalty = 0.5f;
     if (Draw(0, 2) == 0) {
       for (int32_t i = 0; i < 40; ++i) request.stop_tokens.push_back(Draw(0, 999));
@@ -91,7 +117,7 @@ class Workload {
     const size_t tokens = clients_[oldest_]->tokens().size();
     if (tokens != oldest_tokens_) turns_without_ = 0;
     oldest_tokens_ = tokens;
-    if (with_faults_) return;
+    if (with_faults_ || with_priorities_ || batching_ != Batching::kContinuous) return;
     ASSERT_LT(++turns_without_, 2 * info_.max_context + 4 * info_.stages + 24)
         << "client " << oldest_ << " at token " << tokens;
   }
@@ -110,6 +136,11 @@ class Workload {
         ASSERT_TRUE(client.stream()->cancelled());
         ASSERT_LE(client.tokens().size(), expected.size());
         expected.resize(client.tokens().size());  // a prefix
+      } else if (client.end().status.code() == absl::StatusCode::kDeadlineExceeded) {
+        ASSERT_GE(absl::Now(),
+                  std::min(client.request().deadline, client.request().start_deadline));
+        ASSERT_LE(client.tokens().size(), expected.size());
+        expected.resize(client.tokens().size());
       } else if (with_faults_ && client.end().status.code() == absl::StatusCode::kInternal) {
         expected.resize(client.tokens().size());  // blamed three times by chance
       } else {
@@ -119,6 +150,7 @@ class Workload {
     }
     const SchedulerState state = harness_.scheduler.state();
     EXPECT_EQ(state.kv_blocks_used, 0);
+    EXPECT_EQ(state.pending_tokens, 0);
     EXPECT_FALSE(state.has_work());
     EXPECT_EQ(harness_.observer.finishes().size(), clients_.size());
     EXPECT_THAT(harness_.executor.violations(), IsEmpty());
@@ -126,8 +158,9 @@ class Workload {
 
   std::mt19937 random_;
   ExecutorInfo info_;
+  Batching batching_ = Batching::kContinuous;
   Harness harness_;
-  bool with_faults_;
+  bool with_faults_, with_priorities_, with_deadlines_;
   std::vector<std::unique_ptr<Client>> clients_;
   size_t oldest_ = 0, oldest_tokens_ = 0;
   int32_t turns_without_ = 0;
@@ -136,11 +169,13 @@ class Workload {
 class SchedulerPropertyTest : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(SchedulerPropertyTest, EverybodyGetsWhatItGetsAlone) {
-  for (uint32_t i = 0; i < 25; ++i) {
+  int64_t steps = 0;
+  for (uint32_t i = 0; i < 40; ++i) {
     SCOPED_TRACE(testing::Message() << "workload " << GetParam() * 1000 + i);
-    Workload(GetParam() * 1000 + i).Run();
+    steps += Workload(GetParam() * 1000 + i).Run();
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
+  RecordProperty("steps", std::to_string(steps));  // scripts/checks/scheduler-properties.sh adds up
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerPropertyTest, ::testing::Range(0u, 8u));

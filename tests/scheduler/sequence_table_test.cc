@@ -14,13 +14,13 @@ std::unique_ptr<Sequence> MakeSequence(uint64_t order, int32_t length, int32_t m
   auto sequence =
       std::make_unique<Sequence>(MakeRequest(static_cast<int32_t>(order), length, max_tokens),
                                  std::make_shared<TokenStream>(nullptr));
-  sequence->order = order;
+  sequence->precedence.id = order;
   return sequence;
 }
 
 std::vector<uint64_t> Orders(const std::deque<std::unique_ptr<Sequence>>& queue) {
   std::vector<uint64_t> orders;
-  for (const auto& sequence : queue) orders.push_back(sequence->order);
+  for (const auto& sequence : queue) orders.push_back(sequence->precedence.id);
   return orders;
 }
 
@@ -32,7 +32,7 @@ TEST(KvBlockPoolTest, HandsOutEveryBlockOnceAndTakesThemBack) {
   EXPECT_EQ(*blocks.begin(), 0);
   EXPECT_EQ(*blocks.rbegin(), 4);
   EXPECT_FALSE(pool.Allocate().has_value());
-  for (int32_t block : blocks) pool.Release(block);
+  for (int32_t block : blocks) pool.Release(block, false);
   EXPECT_EQ(pool.used(), 0);
 }
 
@@ -40,9 +40,9 @@ TEST(KvBlockPoolTest, ASharedBlockIsFreedByItsLastUser) {
   KvBlockPool pool(1, 16);
   const int32_t block = *pool.Allocate();
   pool.Share(block);
-  pool.Release(block);
+  pool.Release(block, false);
   EXPECT_FALSE(pool.Allocate().has_value());
-  pool.Release(block);
+  pool.Release(block, false);
   EXPECT_TRUE(pool.Allocate().has_value());
 }
 
@@ -55,35 +55,35 @@ TEST(KvBlockPoolTest, RoundsTokensUpToBlocks) {
 }
 
 TEST(SequenceTableTest, StartsTheOldestWithASlotAndAllItsBlocks) {
-  SequenceTable table(16, 4, 2);
+  SequenceTable table(16, 4, 2, /*prefix_cache=*/false);
   for (uint64_t order : {0, 1, 2}) table.Enqueue(MakeSequence(order, 9));
-  Sequence* first = table.StartNext();
+  Sequence* first = table.Start(0);
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(first->order, 0u);
+  EXPECT_EQ(first->precedence.id, 0u);
   EXPECT_EQ(first->blocks.size(), 3u);
-  ASSERT_NE(table.StartNext(), nullptr);
+  ASSERT_NE(table.Start(0), nullptr);
   EXPECT_NE(table.running()[0]->slot, table.running()[1]->slot);
-  EXPECT_EQ(table.StartNext(), nullptr) << "two slots only";
+  EXPECT_EQ(table.Start(0), nullptr) << "two slots only";
 }
 
 TEST(SequenceTableTest, KeepsABlockForEachThatGrows) {
-  SequenceTable table(4, 4, 4);
+  SequenceTable table(4, 4, 4, /*prefix_cache=*/false);
   table.Enqueue(MakeSequence(0, 4, 8));
   table.Enqueue(MakeSequence(1, 12, 1));
-  ASSERT_NE(table.StartNext(), nullptr);
-  EXPECT_EQ(table.StartNext(), nullptr) << "3 free blocks, 1 of them for the first to grow";
+  ASSERT_NE(table.Start(0), nullptr);
+  EXPECT_EQ(table.Start(0), nullptr) << "3 free blocks, 1 of them for the first to grow";
 
-  SequenceTable done_growing(4, 4, 4);
+  SequenceTable done_growing(4, 4, 4, /*prefix_cache=*/false);
   done_growing.Enqueue(MakeSequence(0, 3, 1));
   done_growing.Enqueue(MakeSequence(1, 11, 1));
-  ASSERT_NE(done_growing.StartNext(), nullptr);
-  EXPECT_NE(done_growing.StartNext(), nullptr) << "the first has all it will ever need";
+  ASSERT_NE(done_growing.Start(0), nullptr);
+  EXPECT_NE(done_growing.Start(0), nullptr) << "the first has all it will ever need";
 }
 
 TEST(SequenceTableTest, PreemptedWaitsAtItsOldPlace) {
-  SequenceTable table(64, 4, 4);
+  SequenceTable table(64, 4, 4, /*prefix_cache=*/false);
   for (uint64_t order = 0; order < 5; ++order) table.Enqueue(MakeSequence(order, 4));
-  for (int i = 0; i < 4; ++i) table.StartNext();
+  for (int i = 0; i < 4; ++i) table.Start(0);
   table.Preempt(*table.running()[3]);
   table.Preempt(*table.running()[1]);
   table.Preempt(*table.running()[1]);
@@ -96,9 +96,9 @@ TEST(SequenceTableTest, PreemptedWaitsAtItsOldPlace) {
 }
 
 TEST(SequenceTableTest, RetiringHoldsItsBlocksUntilNoStepNamesIt) {
-  SequenceTable table(8, 4, 1);
+  SequenceTable table(8, 4, 1, /*prefix_cache=*/false);
   table.Enqueue(MakeSequence(0, 4));
-  Sequence* sequence = table.StartNext();
+  Sequence* sequence = table.Start(0);
   sequence->in_flight = 1;
   table.Retire(*sequence);
   table.Reap();
@@ -113,9 +113,9 @@ TEST(SequenceTableTest, RetiringHoldsItsBlocksUntilNoStepNamesIt) {
 }
 
 TEST(SequenceTableTest, ForgettingStepsRequeuesInOrder) {
-  SequenceTable table(64, 4, 3);
+  SequenceTable table(64, 4, 3, /*prefix_cache=*/false);
   for (uint64_t order = 0; order < 5; ++order) table.Enqueue(MakeSequence(order, 4));
-  for (int i = 0; i < 3; ++i) table.StartNext()->in_flight = 2;
+  for (int i = 0; i < 3; ++i) table.Start(0)->in_flight = 2;
   table.Retire(*table.running()[1]);
   table.ForgetSteps();
   EXPECT_EQ(Orders(table.waiting()), (std::vector<uint64_t>{0, 2, 3, 4}));

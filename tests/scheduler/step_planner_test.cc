@@ -14,23 +14,24 @@ namespace {
 class Pipeline {
  public:
   Pipeline(const PlannerOptions& options, int32_t blocks, int32_t slots)
-      : table(blocks, 4, slots), planner_(options) {}
+      : table(blocks, 4, slots, /*prefix_cache=*/true), planner(options) {}
 
   void Add(int32_t length, int32_t max_tokens) {
-    auto sequence = std::make_unique<Sequence>(MakeRequest(1, length, max_tokens),
-                                               std::make_shared<TokenStream>(nullptr));
-    sequence->order = next_order_++;
+    auto sequence =
+        std::make_unique<Sequence>(MakeRequest(static_cast<int32_t>(next_id_), length, max_tokens),
+                                   std::make_shared<TokenStream>(nullptr));
+    sequence->precedence = {.due = 0, .id = next_id_++};
     table.Enqueue(std::move(sequence));
   }
   // Launches until the planner wants no more.
   void Fill() {
     while (true) {
-      StepPlan plan = planner_.Plan(table, {static_cast<int32_t>(steps.size()), sampling_});
+      StepPlan plan = planner.Plan(table, {static_cast<int32_t>(steps.size()), sampling_});
       preempted += plan.preempted;
       if (plan.run.empty()) return;
       bool samples = false;
       for (const PlannedSequence& planned : plan.run) {
-        planned.sequence->computed += planned.tokens;
+        table.Advance(*planned.sequence, planned.tokens);
         ++planned.sequence->in_flight;
         samples = samples || planned.samples;
       }
@@ -54,12 +55,12 @@ class Pipeline {
   }
 
   SequenceTable table;
+  StepPlanner planner;
   std::deque<StepPlan> steps;
   int32_t preempted = 0;
 
  private:
-  StepPlanner planner_;
-  uint64_t next_order_ = 0;
+  uint64_t next_id_ = 0;
   int32_t sampling_ = 0;
 };
 
@@ -140,7 +141,7 @@ TEST(StepPlannerTest, DecodesGoFirstAndPromptsFillTheRest) {
   ASSERT_EQ(pipeline.steps.size(), 1u) << "no step in the way of those that decode";
   EXPECT_EQ(pipeline.steps[0].decode_tokens, 6);
   EXPECT_EQ(pipeline.steps[0].prefill_tokens, 8) << "of all prompts together, while others decode";
-  EXPECT_EQ(pipeline.steps[0].run.back().sequence->order, 6u);
+  EXPECT_EQ(pipeline.steps[0].run.back().sequence->precedence.id, 6u);
 }
 
 TEST(StepPlannerTest, UnevenGroupsBecomeEvenAndNobodyIsLeftOut) {
@@ -198,10 +199,10 @@ TEST(StepPlannerTest, TheNewestIdleSequenceGivesWayToTheOldest) {
     pipeline.CommitOldest();
   }
   EXPECT_GE(pipeline.preempted, 1);
-  EXPECT_EQ(pipeline.table.running()[0]->order, 0u);
+  EXPECT_EQ(pipeline.table.running()[0]->precedence.id, 0u);
   EXPECT_GE(pipeline.table.running()[0]->generated(), 5);
   ASSERT_FALSE(pipeline.table.waiting().empty());
-  EXPECT_EQ(pipeline.table.waiting().back()->order, 2u) << "the newest one waits";
+  EXPECT_EQ(pipeline.table.waiting().back()->precedence.id, 2u) << "the newest one waits";
 }
 
 TEST(StepPlannerTest, ASequenceInFlightIsNeverPreempted) {
@@ -231,13 +232,63 @@ TEST(StepPlannerTest, ASuspectRunsAlone) {
         if (planned.sequence->failures < StepPlanner::kSuspectFailures) continue;
         EXPECT_EQ(step.run.size(), 1u);
         EXPECT_EQ(pipeline.steps.size(), 1u);
-        alone.insert(planned.sequence->order);
+        alone.insert(planned.sequence->precedence.id);
       }
     }
     pipeline.CommitOldest();
   }
   EXPECT_EQ(alone, std::set<uint64_t>{1});
   EXPECT_EQ(pipeline.table.running().size(), 4u) << "afterwards everybody runs";
+}
+
+TEST(StepPlannerTest, LaterChunksAttendToMoreAndAreShorter) {
+  PlannerOptions options = Options(2, 2048, 2048);
+  options.context_cost = 1.0f / 512;
+  Pipeline pipeline(options, 4096, 8);
+  pipeline.Add(2048, 8);
+  std::vector<double> costs;
+  std::vector<int32_t> chunks;
+  double context = 0;
+  while (context < 2048) {
+    pipeline.Fill();
+    const int32_t tokens = pipeline.steps.front().prefill_tokens;
+    chunks.push_back(tokens);
+    costs.push_back(tokens * (1 + (context + tokens / 2.0) / 512));
+    context += tokens;
+    pipeline.CommitOldest();
+  }
+  ASSERT_EQ(chunks.size(), 4u) << "twice as many as stages";
+  EXPECT_GT(chunks.front(), 2 * chunks.back());
+  for (const double cost : costs) EXPECT_NEAR(cost, costs.front(), 0.02 * costs.front());
+}
+
+TEST(StepPlannerTest, WhatJoinsDecodesIsBoundedByTheirDelay) {
+  Pipeline pipeline(Options(1, 512, 256), 4096, 8);
+  pipeline.Add(4, 100);
+  pipeline.Fill();
+  pipeline.CommitOldest();
+  pipeline.planner.set_mixed_prefill(40);
+  pipeline.Add(400, 4);
+  pipeline.Fill();
+  EXPECT_EQ(pipeline.steps.front().decode_tokens, 1);
+  EXPECT_EQ(pipeline.steps.front().prefill_tokens, 40);
+}
+
+TEST(StepPlannerTest, WhoWillShareAPromptWaitsForItAndOthersOvertake) {
+  Pipeline pipeline(Options(1, 64, 32), 4096, 8);
+  auto add = [&](int32_t key) {
+    auto sequence =
+        std::make_unique<Sequence>(MakeRequest(key, 65, 8), std::make_shared<TokenStream>(nullptr));
+    sequence->precedence.id = static_cast<uint64_t>(pipeline.table.waiting().size());
+    pipeline.table.Enqueue(std::move(sequence));
+  };
+  for (const int32_t key : {1, 1, 2}) add(key);
+  pipeline.Fill();
+  ASSERT_FALSE(pipeline.steps.empty());
+  std::set<uint64_t> first;
+  for (const PlannedSequence& planned : pipeline.steps.front().run)
+    first.insert(planned.sequence->precedence.id);
+  EXPECT_EQ(first, (std::set<uint64_t>{0, 2}));
 }
 
 }  // namespace
