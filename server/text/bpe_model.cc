@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -37,34 +39,37 @@ absl::Status ModelError(absl::string_view message) {
 
 }  // namespace
 
-BpeModel::BpeModel() = default;
-BpeModel::BpeModel(BpeModel&&) noexcept = default;
-BpeModel& BpeModel::operator=(BpeModel&&) noexcept = default;
-BpeModel::~BpeModel() = default;
+struct BpeModel::WordScratch final : SubwordModel::Scratch {
+  struct Symbol {
+    int32_t id;
+    int32_t previous, next;  // positions; -1: none
+    bool gone;               // merged into the one before it
+  };
+  struct Candidate {
+    int32_t rank, position, id;
+  };
+  std::vector<int32_t> ids;    // the word's symbols
+  std::vector<int32_t> ranks;  // of each symbol with its right neighbour
+  std::vector<Symbol> symbols;
+  std::vector<Candidate> heap;
+};
 
-absl::StatusOr<BpeModel> BpeModel::Build(BpeSpec spec) {
-  BpeModel model;
-  model.spec_ = std::move(spec);
-  RETURN_IF_ERROR(model.IndexVocab());
-  RETURN_IF_ERROR(model.IndexMerges());
-  RETURN_IF_ERROR(model.IndexCharacters());
-  model.FindWholeWords();
-  model.cuts_at_marks_ = model.CanCutAtMarks();
+BpeModel::BpeModel(Vocabulary vocabulary, BpeSpec spec)
+    : SubwordModel(std::move(vocabulary)), spec_(std::move(spec)) {}
+
+absl::StatusOr<std::unique_ptr<BpeModel>> BpeModel::Build(BpeSpec spec) {
+  auto vocabulary = Vocabulary::Build(std::exchange(spec.vocab, {}));
+  if (!vocabulary.ok()) return ModelError(vocabulary.status().message());
+  auto model = absl::WrapUnique(new BpeModel(*std::move(vocabulary), std::move(spec)));
+  RETURN_IF_ERROR(model->IndexMerges());
+  RETURN_IF_ERROR(model->IndexCharacters());
+  model->FindWholeWords();
+  model->cuts_at_marks_ = model->CanCutAtMarks();
   return model;
 }
 
-absl::Status BpeModel::IndexVocab() {
-  ids_.reserve(spec_.vocab.size());
-  int32_t largest = -1;
-  for (const auto& [token, id] : spec_.vocab) {
-    if (!ids_.try_emplace(token, id).second) {
-      return ModelError(absl::StrCat("the vocabulary has '", token, "' twice"));
-    }
-    largest = std::max(largest, id);
-  }
-  tokens_.assign(static_cast<size_t>(largest) + 1, nullptr);
-  for (const auto& [token, id] : spec_.vocab) tokens_[id] = &token;
-  return absl::OkStatus();
+std::unique_ptr<SubwordModel::Scratch> BpeModel::NewScratch() const {
+  return std::make_unique<WordScratch>();
 }
 
 absl::Status BpeModel::IndexMerges() {
@@ -102,11 +107,12 @@ absl::Status BpeModel::IndexCharacters() {
 // Most words of a text are tokens: where merging a token's own characters gives the token back, a
 // lookup of the whole word replaces the merging.
 void BpeModel::FindWholeWords() {
-  Scratch scratch;
-  words_.resize(spec_.vocab.size());
-  word_ids_.reserve(spec_.vocab.size());
+  WordScratch scratch;
+  const std::vector<Vocabulary::Entry>& entries = vocabulary().entries();
+  words_.resize(entries.size());
+  word_ids_.reserve(entries.size());
   for (size_t i = 0; i < words_.size(); ++i) {
-    const auto& [token, id] = spec_.vocab[i];
+    const auto& [token, id] = entries[i];
     if (!spec_.byte_level) {
       words_[i] = token;
     } else if (!FromByteAlphabet(token, &words_[i])) {
@@ -122,11 +128,6 @@ void BpeModel::FindWholeWords() {
   }
 }
 
-int32_t BpeModel::Find(absl::string_view token) const {
-  const auto it = ids_.find(token);
-  return it == ids_.end() ? -1 : it->second;
-}
-
 const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {
   const auto it = merges_.find(PairKey(left, right));
   return it == merges_.end() ? nullptr : &it->second;
@@ -138,12 +139,14 @@ const BpeModel::Merge* BpeModel::FindMerge(int32_t left, int32_t right) const {
 bool BpeModel::CanCutAtMarks() const {
   if (spec_.byte_level || spec_.ignore_merges || Find(kSpaceMark) < 0) return false;
   return std::none_of(merges_.begin(), merges_.end(), [this](const auto& entry) {
-    const std::string& token = *tokens_[entry.second.id];
+    const std::string& token = *vocabulary().tokens()[entry.second.id];
     return EndOfMarkedWord(token) < token.size();
   });
 }
 
-void BpeModel::Tokenize(absl::string_view word, Scratch& scratch, std::vector<int32_t>* ids) const {
+void BpeModel::Tokenize(absl::string_view word, Scratch& any_scratch,
+                        std::vector<int32_t>* ids) const {
+  auto& scratch = static_cast<WordScratch&>(any_scratch);
   while (cuts_at_marks_ && !word.empty()) {
     const size_t end = EndOfMarkedWord(word);
     TokenizeWord(word.substr(0, end), scratch, ids);
@@ -152,7 +155,7 @@ void BpeModel::Tokenize(absl::string_view word, Scratch& scratch, std::vector<in
   if (!word.empty()) TokenizeWord(word, scratch, ids);
 }
 
-void BpeModel::TokenizeWord(absl::string_view word, Scratch& scratch,
+void BpeModel::TokenizeWord(absl::string_view word, WordScratch& scratch,
                             std::vector<int32_t>* ids) const {
   if (word.size() <= longest_word_) {
     const auto it = word_ids_.find(word);
@@ -165,7 +168,7 @@ void BpeModel::TokenizeWord(absl::string_view word, Scratch& scratch,
   ids->insert(ids->end(), scratch.ids.begin(), scratch.ids.end());
 }
 
-void BpeModel::MergeWord(absl::string_view word, Scratch& scratch) const {
+void BpeModel::MergeWord(absl::string_view word, WordScratch& scratch) const {
   scratch.ids.clear();
   AppendSymbols(word, scratch);
   if (scratch.ids.size() <= kShortWord) {
@@ -175,7 +178,7 @@ void BpeModel::MergeWord(absl::string_view word, Scratch& scratch) const {
   }
 }
 
-void BpeModel::AppendSymbols(absl::string_view word, Scratch& scratch) const {
+void BpeModel::AppendSymbols(absl::string_view word, WordScratch& scratch) const {
   std::vector<int32_t>& ids = scratch.ids;
   bool unknown = false;  // an unknown character's token is due
   for (size_t i = 0; i < word.size();) {
@@ -198,7 +201,7 @@ void BpeModel::AppendSymbols(absl::string_view word, Scratch& scratch) const {
 }
 
 // One token per byte, if all of them exist.
-bool BpeModel::AppendFallback(absl::string_view character, Scratch& scratch) const {
+bool BpeModel::AppendFallback(absl::string_view character, WordScratch& scratch) const {
   std::string alphabet;
   if (spec_.byte_level) {  // falls back on the bytes of the byte's spelling
     alphabet = ToByteAlphabet(character);
@@ -213,7 +216,7 @@ bool BpeModel::AppendFallback(absl::string_view character, Scratch& scratch) con
   return true;
 }
 
-void BpeModel::MergeShort(Scratch& scratch) const {
+void BpeModel::MergeShort(WordScratch& scratch) const {
   std::vector<int32_t>& ids = scratch.ids;
   std::vector<int32_t>& ranks = scratch.ranks;
   const auto rank_at = [&](size_t i) {
@@ -235,11 +238,11 @@ void BpeModel::MergeShort(Scratch& scratch) const {
   }
 }
 
-void BpeModel::MergeLong(Scratch& scratch) const {
+void BpeModel::MergeLong(WordScratch& scratch) const {
   auto& symbols = scratch.symbols;
   auto& heap = scratch.heap;
   const auto count = static_cast<int32_t>(scratch.ids.size());
-  const auto later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
+  const auto later = [](const WordScratch::Candidate& a, const WordScratch::Candidate& b) {
     return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
   };
   const auto consider = [&](int32_t left) {
@@ -257,11 +260,11 @@ void BpeModel::MergeLong(Scratch& scratch) const {
   for (int32_t i = 0; i < count; ++i) consider(i);
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), later);
-    const Scratch::Candidate best = heap.back();
+    const WordScratch::Candidate best = heap.back();
     heap.pop_back();
-    Scratch::Symbol& left = symbols[best.position];
+    WordScratch::Symbol& left = symbols[best.position];
     if (left.gone || left.next < 0) continue;
-    Scratch::Symbol& right = symbols[left.next];
+    WordScratch::Symbol& right = symbols[left.next];
     const Merge* merge = FindMerge(left.id, right.id);
     if (merge == nullptr || merge->id != best.id) continue;  // the pair has changed since
     left.id = best.id;

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/text/subword_model.h"
 
 namespace penstock {
 
@@ -26,51 +27,39 @@ struct BpeSpec {
 
 // Byte-pair encoding (Gage 1994; Sennrich et al. 2016): the pair with the lowest rank is merged
 // first, the leftmost of equals. Immutable after Build, safe to share.
-class BpeModel {
+class BpeModel final : public SubwordModel {
  public:
-  // Memory of one thread's calls, kept to save allocations.
-  struct Scratch;
-
   // Errors name the field and the token. `spec` is given up.
-  static absl::StatusOr<BpeModel> Build(BpeSpec spec);
-  BpeModel(BpeModel&&) noexcept;
-  BpeModel& operator=(BpeModel&&) noexcept;
-  ~BpeModel();
+  static absl::StatusOr<std::unique_ptr<BpeModel>> Build(BpeSpec spec);
 
-  // Appends the tokens of a not empty word. O(n log n) in the word's length.
-  void Tokenize(absl::string_view word, Scratch& scratch, std::vector<int32_t>* ids) const;
-
-  // The id of a token as the vocabulary spells it; -1 when there is none.
-  int32_t Find(absl::string_view token) const;
-  // Tokens by id, as the vocabulary spells them; null where no token has the id.
-  const std::vector<const std::string*>& tokens() const { return tokens_; }
-  // How many tokens the vocabulary has; ids may have gaps.
-  size_t size() const { return spec_.vocab.size(); }
+  std::unique_ptr<Scratch> NewScratch() const override;
+  // O(n log n) in the word's length.
+  void Tokenize(absl::string_view word, Scratch& scratch, std::vector<int32_t>* ids) const override;
 
  private:
+  struct WordScratch;
   struct Merge {
     int32_t rank;
     int32_t id;  // of the merged token
   };
 
-  BpeModel();
-  absl::Status IndexVocab();
+  BpeModel(Vocabulary vocabulary, BpeSpec spec);
   absl::Status IndexMerges();
   absl::Status IndexCharacters();
   void FindWholeWords();
   bool CanCutAtMarks() const;
-  void TokenizeWord(absl::string_view word, Scratch& scratch, std::vector<int32_t>* ids) const;
+  void TokenizeWord(absl::string_view word, WordScratch& scratch, std::vector<int32_t>* ids) const;
   const Merge* FindMerge(int32_t left, int32_t right) const;
-  void AppendSymbols(absl::string_view word, Scratch& scratch) const;
-  bool AppendFallback(absl::string_view character, Scratch& scratch) const;
-  void MergeShort(Scratch& scratch) const;
-  void MergeLong(Scratch& scratch) const;
-  void MergeWord(absl::string_view word, Scratch& scratch) const;
+  void AppendSymbols(absl::string_view word, WordScratch& scratch) const;
+  bool AppendFallback(absl::string_view character, WordScratch& scratch) const;
+  void MergeShort(WordScratch& scratch) const;
+  void MergeLong(WordScratch& scratch) const;
+  void MergeWord(absl::string_view word, WordScratch& scratch) const;
 
-  BpeSpec spec_;
-  std::vector<const std::string*> tokens_;
+  int32_t Find(absl::string_view token) const { return vocabulary().Find(token); }
+
+  BpeSpec spec_;                    // but for the vocabulary
   std::vector<std::string> words_;  // by position in the vocabulary: the token as a word
-  absl::flat_hash_map<absl::string_view, int32_t> ids_;       // by spelling
   absl::flat_hash_map<absl::string_view, int32_t> word_ids_;  // words that are one token
   absl::flat_hash_map<uint64_t, Merge> merges_;               // by left id << 32 | right id
   std::array<int32_t, 256> byte_ids_{};      // of bytes (byte-level) or ASCII; -1: none
@@ -78,21 +67,6 @@ class BpeModel {
   int32_t unk_id_ = -1;
   bool cuts_at_marks_ = false;  // see CanCutAtMarks
   size_t longest_word_ = 0;     // no token is longer, in bytes
-};
-
-struct BpeModel::Scratch {
-  struct Symbol {
-    int32_t id;
-    int32_t previous, next;  // positions; -1: none
-    bool gone;               // merged into the one before it
-  };
-  struct Candidate {
-    int32_t rank, position, id;
-  };
-  std::vector<int32_t> ids;    // the word's symbols
-  std::vector<int32_t> ranks;  // of each symbol with its right neighbour
-  std::vector<Symbol> symbols;
-  std::vector<Candidate> heap;
 };
 
 }  // namespace penstock

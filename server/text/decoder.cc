@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "server/text/byte_alphabet.h"
 #include "server/text/json_fields.h"
+#include "server/text/unicode.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -33,6 +34,16 @@ void StripEnds(absl::string_view content, int start, int stop, std::string* text
   while (stop-- > 0 && absl::ConsumeSuffix(&rest, content)) {
   }
   *text = std::string(rest);
+}
+
+// Undoes the spaces of English text that was cut at its punctuation, one rule after the other.
+void TidyEnglish(std::string* text) {
+  constexpr std::pair<absl::string_view, absl::string_view> kRules[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+  };
+  for (const auto& [from, to] : kRules) *text = absl::StrReplaceAll(*text, {{from, to}});
 }
 
 }  // namespace
@@ -66,6 +77,7 @@ absl::Status Decoder::Add(const json& node, int depth) {
         absl::StrCat("decoder type '", type, "' behind a Fuse is not supported"));
   }
   if (type == "Metaspace") return AddMetaspace(node);
+  if (type == "WordPiece") return AddWordPiece(node);
   if (type == "ByteLevel") {
     steps_.push_back({Kind::kByteLevel, "", ""});
   } else if (type == "ByteFallback") {
@@ -81,7 +93,8 @@ absl::Status Decoder::AddReplace(const json& node) {
   ASSIGN_OR_RETURN(std::string from, StringField(*pattern, "String"));
   ASSIGN_OR_RETURN(std::string to, StringField(node, "content"));
   if (from.empty()) return FieldError(node, "pattern", "is empty");
-  if (fused_ && from.size() > 1) {
+  // A character that byte tokens spell is left as it is.
+  if (fused_ && NextUtf8(from).length != static_cast<int>(from.size())) {
     return FieldError(node, "pattern", "may span tokens behind a Fuse, which is not supported");
   }
   steps_.push_back({Kind::kReplace, std::move(from), std::move(to)});
@@ -110,6 +123,13 @@ absl::Status Decoder::AddMetaspace(const json& node) {
   return absl::OkStatus();
 }
 
+absl::Status Decoder::AddWordPiece(const json& node) {
+  ASSIGN_OR_RETURN(std::string prefix, StringField(node, "prefix", "##"));
+  ASSIGN_OR_RETURN(const bool cleanup, BoolField(node, "cleanup", true));
+  steps_.push_back({Kind::kWordPiece, std::move(prefix), "", 0, 0, false, cleanup});
+  return absl::OkStatus();
+}
+
 void Decoder::Apply(const Step& step, bool first, std::string* text) {
   switch (step.kind) {
     case Kind::kByteLevel: FromByteAlphabet(*text, text); return;
@@ -120,6 +140,14 @@ void Decoder::Apply(const Step& step, bool first, std::string* text) {
       return;
     case Kind::kMetaspace:
       *text = absl::StrReplaceAll(*text, {{step.from, first && step.first_only ? "" : " "}});
+      return;
+    case Kind::kWordPiece:
+      if (!first && !absl::StartsWith(*text, step.from)) {
+        text->insert(0, " ");
+      } else if (!first) {
+        text->erase(0, step.from.size());
+      }
+      if (step.tidies) TidyEnglish(text);
       return;
     case Kind::kSpaceBetween:
       if (!first) text->insert(0, " ");

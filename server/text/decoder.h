@@ -21,20 +21,31 @@ class Decoder {
   std::string Bytes(absl::string_view token, bool first) const;
 
  private:
-  enum class Kind { kByteLevel, kByteFallback, kReplace, kStrip, kMetaspace, kSpaceBetween };
+  enum class Kind {
+    kByteLevel,
+    kByteFallback,
+    kReplace,
+    kStrip,
+    kMetaspace,
+    kWordPiece,
+    kSpaceBetween
+  };
   struct Step {
     Kind kind;
-    std::string from;         // Replace: what is replaced; Strip: what is taken off; Metaspace
+    std::string from;         // Replace: what is replaced; Strip: what is taken off; Metaspace;
+                              // WordPiece: how tokens begin that go on with a word
     std::string to;           // Replace: by what
     int start = 0, stop = 0;  // Strip: at most so many
     bool first_only = false;  // Strip: of the whole text, not of each token. Metaspace: drops the
                               // first token's marks
+    bool tidies = false;      // WordPiece: takes away the spaces around English punctuation
   };
 
   absl::Status Add(const nlohmann::json& node, int depth);
   absl::Status AddReplace(const nlohmann::json& node);
   absl::Status AddStrip(const nlohmann::json& node);
   absl::Status AddMetaspace(const nlohmann::json& node);
+  absl::Status AddWordPiece(const nlohmann::json& node);
   static void Apply(const Step& step, bool first, std::string* text);
 
   std::vector<Step> steps_;

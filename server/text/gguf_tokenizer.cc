@@ -1,14 +1,20 @@
 #include "server/text/gguf_tokenizer.h"
 
-#include <cmath>
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/text/bert_vocab.h"
 #include "server/text/gguf_pre_tokenizers.h"
+#include "server/text/gguf_vocab.h"
 #include "server/text/json_fields.h"
 #include "server/text/spm_merges.h"
-#include "server/text/unicode.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -18,91 +24,6 @@ using nlohmann::json;
 
 constexpr char kSpaceMark[] = "\xE2\x96\x81";  // U+2581
 
-// Values of tokenizer.ggml.token_type.
-enum TokenType { kUnknown = 2, kControl = 3, kUserDefined = 4 };
-
-// The tokenizer.ggml.* part of a GGUF file's metadata.
-class GgufVocab {
- public:
-  explicit GgufVocab(const json& metadata) : metadata_(metadata) {}
-
-  static std::string Key(absl::string_view name) { return absl::StrCat("tokenizer.ggml.", name); }
-  const json& metadata() const { return metadata_; }
-  const std::vector<std::string>& tokens() const { return tokens_; }
-
-  absl::Status ReadTokens() {
-    ASSIGN_OR_RETURN(const json* list, ArrayField(metadata_, Key("tokens")));
-    for (const json& token : *list) {
-      if (!token.is_string() || !IsValidUtf8(token.get_ref<const std::string&>())) {
-        return FieldError(metadata_, Key("tokens"),
-                          absl::StrCat("has no UTF-8 string at ", tokens_.size()));
-      }
-      tokens_.push_back(token.get_ref<const std::string&>());
-    }
-    return absl::OkStatus();
-  }
-
-  json Vocab() const {
-    json::object_t vocab;
-    for (size_t id = 0; id < tokens_.size(); ++id) vocab[tokens_[id]] = id;
-    return vocab;
-  }
-
-  // Control, unknown and user-defined tokens are found in the text before anything else.
-  absl::StatusOr<json> AddedTokens() const {
-    json added = json::array();
-    if (FindField(metadata_, Key("token_type")) == nullptr) return added;
-    ASSIGN_OR_RETURN(const json* types, ArrayField(metadata_, Key("token_type")));
-    if (types->size() != tokens_.size()) {
-      return FieldError(metadata_, Key("token_type"), "is not as long as the list of tokens");
-    }
-    for (size_t id = 0; id < tokens_.size(); ++id) {
-      const json& type = (*types)[id];
-      const bool special = type == kControl || type == kUnknown;
-      if (!special && type != kUserDefined) continue;
-      added.push_back(
-          {{"id", id}, {"content", tokens_[id]}, {"special", special}, {"normalized", false}});
-    }
-    return added;
-  }
-
-  // Null where the key is absent.
-  absl::StatusOr<json> TokenAt(absl::string_view key) const {
-    if (FindField(metadata_, Key(key)) == nullptr) return json();
-    ASSIGN_OR_RETURN(const int32_t id, IdField(metadata_, Key(key)));
-    if (static_cast<size_t>(id) >= tokens_.size()) {
-      return FieldError(metadata_, Key(key), "is not an id of the vocabulary");
-    }
-    return json(tokens_[id]);
-  }
-
-  // The template that puts BOS and EOS where the file wants them.
-  absl::StatusOr<json> PostProcessor(bool bos_if_absent) const {
-    ASSIGN_OR_RETURN(const bool add_bos, BoolField(metadata_, Key("add_bos_token"), bos_if_absent));
-    ASSIGN_OR_RETURN(const bool add_eos, BoolField(metadata_, Key("add_eos_token"), false));
-    json single = json::array();
-    json special = json::object();
-    if (add_bos) RETURN_IF_ERROR(AddToTemplate("bos_token_id", &single, &special));
-    single.push_back({{"Sequence", {{"id", "A"}}}});
-    if (add_eos) RETURN_IF_ERROR(AddToTemplate("eos_token_id", &single, &special));
-    return json{{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", special}};
-  }
-
- private:
-  absl::Status AddToTemplate(absl::string_view key, json* single, json* special) const {
-    ASSIGN_OR_RETURN(const json token, TokenAt(key));
-    if (token.is_null())
-      return FieldError(metadata_, Key(key), "is missing, but it is to be added");
-    ASSIGN_OR_RETURN(const int32_t id, IdField(metadata_, Key(key)));
-    single->push_back({{"SpecialToken", {{"id", token}}}});
-    (*special)[token.get_ref<const std::string&>()] = {{"ids", json::array({id})}};
-    return absl::OkStatus();
-  }
-
-  const json& metadata_;
-  std::vector<std::string> tokens_;
-};
-
 absl::StatusOr<json> ByteLevelDocument(const GgufVocab& vocab) {
   const json& metadata = vocab.metadata();
   ASSIGN_OR_RETURN(const std::string pre, StringField(metadata, GgufVocab::Key("pre"), "default"));
@@ -111,7 +32,7 @@ absl::StatusOr<json> ByteLevelDocument(const GgufVocab& vocab) {
     return FieldError(metadata, GgufVocab::Key("pre"), "is '" + pre + "', which is not supported");
   }
   ASSIGN_OR_RETURN(const json* merges, ArrayField(metadata, GgufVocab::Key("merges")));
-  ASSIGN_OR_RETURN(const json post, vocab.PostProcessor(family.add_bos));
+  ASSIGN_OR_RETURN(const json post, vocab.PostProcessor(family.add_bos, /*eos_if_absent=*/false));
   return json{{"normalizer", family.normalizer},
               {"pre_tokenizer", family.pre_tokenizer},
               {"post_processor", post},
@@ -124,20 +45,7 @@ absl::StatusOr<json> ByteLevelDocument(const GgufVocab& vocab) {
 }
 
 absl::StatusOr<json> SpmMerges(const GgufVocab& vocab) {
-  const std::string key = GgufVocab::Key("scores");
-  ASSIGN_OR_RETURN(const json* list, ArrayField(vocab.metadata(), key));
-  if (list->size() != vocab.tokens().size()) {
-    return FieldError(vocab.metadata(), key, "is not as long as the list of tokens");
-  }
-  std::vector<float> scores;
-  for (const json& score : *list) {
-    // Not a number would break the order that sorting needs.
-    const float value = score.is_number() ? score.get<float>() : NAN;
-    if (!std::isfinite(value)) {
-      return FieldError(vocab.metadata(), key, "has something else than a finite number");
-    }
-    scores.push_back(value);
-  }
+  ASSIGN_OR_RETURN(const std::vector<float> scores, vocab.Scores());
   json merges = json::array();
   for (auto& [left, right] : MergesFromScores(vocab.tokens(), scores)) {
     merges.push_back({std::move(left), std::move(right)});
@@ -150,7 +58,8 @@ absl::StatusOr<json> SpmDocument(const GgufVocab& vocab) {
   ASSIGN_OR_RETURN(const bool prefix,
                    BoolField(metadata, GgufVocab::Key("add_space_prefix"), true));
   ASSIGN_OR_RETURN(const json unk, vocab.TokenAt("unknown_token_id"));
-  ASSIGN_OR_RETURN(const json post, vocab.PostProcessor(/*bos_if_absent=*/true));
+  ASSIGN_OR_RETURN(const json post,
+                   vocab.PostProcessor(/*bos_if_absent=*/true, /*eos_if_absent=*/false));
   ASSIGN_OR_RETURN(json merges, SpmMerges(vocab));
   json normalizers = json::array();
   json decoders =
@@ -175,18 +84,106 @@ absl::StatusOr<json> SpmDocument(const GgufVocab& vocab) {
                 {"merges", std::move(merges)}}}};
 }
 
+// The normalizer of a SentencePiece model: its rules, then the spaces.
+absl::StatusOr<json> UnigramNormalizer(const json& metadata) {
+  json steps = json::array();
+  const std::string key = GgufVocab::Key("precompiled_charsmap");
+  if (FindField(metadata, key) != nullptr) {
+    ASSIGN_OR_RETURN(const json* list, ArrayField(metadata, key));
+    std::string bytes;
+    for (const json& byte : *list) {
+      if (!byte.is_number_integer()) return FieldError(metadata, key, "is not a list of bytes");
+      bytes.push_back(static_cast<char>(byte.get<int>()));
+    }
+    if (!bytes.empty()) {
+      steps.push_back(
+          {{"type", "Precompiled"}, {"precompiled_charsmap", absl::Base64Escape(bytes)}});
+    }
+  }
+  ASSIGN_OR_RETURN(const bool tidy,
+                   BoolField(metadata, GgufVocab::Key("remove_extra_whitespaces"), true));
+  if (tidy) {
+    steps.push_back({{"type", "Strip"}});
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}});
+  }
+  return json{{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+absl::StatusOr<json> UnigramDocument(const GgufVocab& vocab) {
+  const json& metadata = vocab.metadata();
+  ASSIGN_OR_RETURN(const std::vector<float> scores, vocab.Scores());
+  ASSIGN_OR_RETURN(const bool prefix,
+                   BoolField(metadata, GgufVocab::Key("add_space_prefix"), true));
+  ASSIGN_OR_RETURN(const int32_t unk_id, IdField(metadata, GgufVocab::Key("unknown_token_id"), 2));
+  ASSIGN_OR_RETURN(const json normalizer, UnigramNormalizer(metadata));
+  ASSIGN_OR_RETURN(const json post,
+                   vocab.PostProcessor(/*bos_if_absent=*/false, /*eos_if_absent=*/true));
+  json pieces = json::array();
+  for (size_t id = 0; id < scores.size(); ++id) pieces.push_back({vocab.tokens()[id], scores[id]});
+  const auto& types = vocab.types();
+  const bool bytes = std::find(types.begin(), types.end(), GgufVocab::kByte) != types.end();
+  const json marks = {{"type", "Metaspace"},
+                      {"replacement", kSpaceMark},
+                      {"prepend_scheme", prefix ? "always" : "never"}};
+  return json{{"normalizer", normalizer},
+              {"pre_tokenizer", marks},
+              {"post_processor", post},
+              {"decoder", marks},
+              {"model",
+               {{"type", "Unigram"},
+                {"unk_id", unk_id},
+                {"byte_fallback", bytes},
+                {"vocab", std::move(pieces)}}}};
+}
+
+// WordPiece tokens as llama.cpp writes them: a space mark where a word begins, nothing where it
+// goes on.
+absl::StatusOr<json> WordPieceDocument(const GgufVocab& vocab) {
+  BertVocab bert;
+  for (const auto& [key, token] :
+       {std::pair("unknown_token_id", &bert.unk_token), std::pair("cls_token_id", &bert.cls_token),
+        std::pair("seperator_token_id", &bert.sep_token)}) {
+    ASSIGN_OR_RETURN(const json named, vocab.TokenAt(key));
+    if (!named.is_null()) *token = named.get<std::string>();
+  }
+  for (size_t id = 0; id < vocab.tokens().size(); ++id) {
+    absl::string_view token = vocab.tokens()[id];
+    const int type = vocab.types().empty() ? 0 : vocab.types()[id];
+    const bool bracketed = absl::StartsWith(token, "[") && absl::EndsWith(token, "]");
+    if (type == GgufVocab::kControl || type == GgufVocab::kUnknown || bracketed ||
+        absl::ConsumePrefix(&token, kSpaceMark)) {
+      bert.tokens.emplace_back(token);
+    } else {
+      bert.tokens.push_back(absl::StrCat("##", token));
+    }
+  }
+  return TokenizerJsonFromBertVocab(bert);
+}
+
+struct Kind {
+  absl::string_view model;
+  absl::StatusOr<json> (*make_document)(const GgufVocab& vocab);
+};
+constexpr Kind kKinds[] = {{"gpt2", ByteLevelDocument},
+                           {"llama", SpmDocument},
+                           {"bert", WordPieceDocument},
+                           {"t5", UnigramDocument}};
+
 }  // namespace
 
 absl::StatusOr<json> TokenizerJsonFromGguf(const json& metadata) {
   const std::string key = GgufVocab::Key("model");
   ASSIGN_OR_RETURN(const std::string model, StringField(metadata, key));
-  if (model != "gpt2" && model != "llama") {
+  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&model](const Kind& entry) { return entry.model == model; });
+  if (kind == std::end(kKinds)) {
     return FieldError(metadata, key, "is '" + model + "', which is not supported");
   }
-  GgufVocab vocab(metadata);
-  RETURN_IF_ERROR(vocab.ReadTokens());
-  ASSIGN_OR_RETURN(json document, model == "gpt2" ? ByteLevelDocument(vocab) : SpmDocument(vocab));
-  ASSIGN_OR_RETURN(document["added_tokens"], vocab.AddedTokens());
+  ASSIGN_OR_RETURN(const GgufVocab vocab, GgufVocab::Read(metadata));
+  ASSIGN_OR_RETURN(json document, kind->make_document(vocab));
+  if (FindField(document, "added_tokens") == nullptr) {
+    document["added_tokens"] = vocab.AddedTokens();
+  }
   return document;
 }
 

@@ -97,4 +97,30 @@ bool MayNeedNormalization(NormalForm form, absl::string_view text) {
                      [lead](char c) { return static_cast<unsigned char>(c) >= lead; });
 }
 
+std::string LowerCase(absl::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Step step = NextUtf8(text);
+    text.remove_prefix(step.length);
+    if (step.code == 0x130) {  // the only character whose lower case is two
+      out += "i\xCC\x87";
+    } else {
+      AppendUtf8(ToLower(step.code), &out);
+    }
+  }
+  return out;
+}
+
+std::string RemoveCharacters(absl::string_view text, bool (*is_removed)(char32_t)) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Step step = NextUtf8(text);
+    if (!is_removed(step.code)) out.append(text.data(), step.length);
+    text.remove_prefix(step.length);
+  }
+  return out;
+}
+
 }  // namespace penstock

@@ -16,4 +16,10 @@ std::string Normalize(NormalForm form, absl::string_view text);
 // False: the text is in this form already. True says nothing.
 bool MayNeedNormalization(NormalForm form, absl::string_view text);
 
+// Every character's lower case, whatever is around it.
+std::string LowerCase(absl::string_view text);
+
+// Valid UTF-8 without the characters of a class.
+std::string RemoveCharacters(absl::string_view text, bool (*is_removed)(char32_t));
+
 }  // namespace penstock

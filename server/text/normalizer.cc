@@ -1,11 +1,13 @@
 #include "server/text/normalizer.h"
 
-#include <utf8proc.h>
-
+#include <functional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "server/text/bert_normalizer.h"
 #include "server/text/byte_alphabet.h"
+#include "server/text/charsmap.h"
 #include "server/text/json_fields.h"
 #include "server/text/normalization.h"
 #include "server/text/pattern.h"
@@ -22,7 +24,10 @@ constexpr int kMaxDepth = 16;  // of sequences in sequences
 class UnicodeForm final : public Normalizer::Step {
  public:
   explicit UnicodeForm(NormalForm form) : form_(form) {}
-  void Apply(RegexScratch&, std::string* text) const override { *text = Normalize(form_, *text); }
+  bool Apply(RegexScratch&, std::string* text) const override {
+    *text = Normalize(form_, *text);
+    return true;
+  }
   bool MayChange(absl::string_view text) const override {
     return MayNeedNormalization(form_, text);
   }
@@ -34,7 +39,10 @@ class UnicodeForm final : public Normalizer::Step {
 class Prepend final : public Normalizer::Step {
  public:
   explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
-  void Apply(RegexScratch&, std::string* text) const override { text->insert(0, prefix_); }
+  bool Apply(RegexScratch&, std::string* text) const override {
+    text->insert(0, prefix_);
+    return true;
+  }
   bool MayChange(absl::string_view text) const override { return !text.empty(); }
 
  private:
@@ -46,17 +54,20 @@ class ReplaceMatches final : public Normalizer::Step {
   ReplaceMatches(Regex pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
-  void Apply(RegexScratch& scratch, std::string* text) const override {
+  bool Apply(RegexScratch& scratch, std::string* text) const override {
     std::string out;
     out.reserve(text->size());
+    bool keeps_beginning = true;
     pattern_.Visit(*text, scratch, [&](MatchSlice slice) {
       if (slice.is_match) {
+        if (slice.begin == 0 && slice.end > 0 && content_.empty()) keeps_beginning = false;
         out += content_;
       } else {
         out.append(*text, slice.begin, slice.end - slice.begin);
       }
     });
     *text = std::move(out);
+    return keeps_beginning;
   }
   bool MayChange(absl::string_view text) const override { return !text.empty(); }
 
@@ -65,30 +76,31 @@ class ReplaceMatches final : public Normalizer::Step {
   std::string content_;
 };
 
-class Lowercase final : public Normalizer::Step {
+// Replaces the whole text by a function of it.
+class TextFunction final : public Normalizer::Step {
  public:
-  void Apply(RegexScratch&, std::string* text) const override {
-    std::string out;
-    out.reserve(text->size());
-    for (absl::string_view rest = *text; !rest.empty();) {
-      const Utf8Step step = NextUtf8(rest);
-      rest.remove_prefix(step.length);
-      if (step.code == 0x130) {  // the only character whose lower case is two
-        out += "i\xCC\x87";
-      } else {
-        AppendUtf8(utf8proc_tolower(static_cast<utf8proc_int32_t>(step.code)), &out);
-      }
-    }
-    *text = std::move(out);
+  using Function = std::function<std::string(absl::string_view)>;
+  using Removes = std::function<bool(char32_t)>;  // characters that go without a trace
+  TextFunction(Function function, Removes removes)
+      : function_(std::move(function)), removes_(std::move(removes)) {}
+  bool Apply(RegexScratch&, std::string* text) const override {
+    const bool keeps_beginning =
+        text->empty() || removes_ == nullptr || !removes_(NextUtf8(*text).code);
+    *text = function_(*text);
+    return keeps_beginning;
   }
   bool MayChange(absl::string_view) const override { return true; }
+
+ private:
+  Function function_;
+  Removes removes_;
 };
 
 class StripSpace final : public Normalizer::Step {
  public:
   StripSpace(bool left, bool right) : left_(left), right_(right) {}
 
-  void Apply(RegexScratch&, std::string* text) const override {
+  bool Apply(RegexScratch&, std::string* text) const override {
     size_t begin = 0;
     size_t end = 0;  // behind the last character that stays
     bool seen = !left_;
@@ -101,6 +113,7 @@ class StripSpace final : public Normalizer::Step {
       if (!space || !right_) end = i;
     }
     *text = seen && end > begin ? text->substr(begin, end - begin) : "";
+    return begin == 0;
   }
   bool MayChange(absl::string_view) const override { return true; }
 
@@ -108,11 +121,64 @@ class StripSpace final : public Normalizer::Step {
   bool left_, right_;
 };
 
-class BytesToAlphabet final : public Normalizer::Step {
- public:
-  void Apply(RegexScratch&, std::string* text) const override { *text = ToByteAlphabet(*text); }
-  bool MayChange(absl::string_view) const override { return true; }
-};
+// What SentencePiece's "nmt" rules remove, and what they take for spaces.
+bool IsRemovedForNmt(char32_t c) {
+  return (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+         c == 0x8F || c == 0x9F;
+}
+
+bool IsSpaceForNmt(char32_t c) {
+  return c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+         c == 0xFFFD;
+}
+
+std::string CleanForNmt(absl::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Step step = NextUtf8(text);
+    if (IsSpaceForNmt(step.code)) {
+      out += ' ';
+    } else if (!IsRemovedForNmt(step.code)) {
+      out.append(text.data(), step.length);
+    }
+    text.remove_prefix(step.length);
+  }
+  return out;
+}
+
+std::unique_ptr<Normalizer::Step> ChangeText(TextFunction::Function function,
+                                             TextFunction::Removes removes = nullptr) {
+  return std::make_unique<TextFunction>(std::move(function), std::move(removes));
+}
+
+absl::StatusOr<std::unique_ptr<Normalizer::Step>> MakeBert(const json& node) {
+  BertNormalizer bert;
+  ASSIGN_OR_RETURN(bert.clean_text, BoolField(node, "clean_text", true));
+  ASSIGN_OR_RETURN(bert.handle_chinese_chars, BoolField(node, "handle_chinese_chars", true));
+  ASSIGN_OR_RETURN(bert.lowercase, BoolField(node, "lowercase", true));
+  ASSIGN_OR_RETURN(bert.strip_accents, BoolField(node, "strip_accents", bert.lowercase));
+  return ChangeText([bert](absl::string_view text) { return bert.Apply(text); },
+                    [bert](char32_t code) { return bert.Removes(code); });
+}
+
+absl::StatusOr<std::unique_ptr<Normalizer::Step>> MakePrecompiled(const json& node) {
+  ASSIGN_OR_RETURN(const std::string encoded, StringField(node, "precompiled_charsmap"));
+  std::string bytes;
+  if (!absl::Base64Unescape(encoded, &bytes)) {
+    return FieldError(node, "precompiled_charsmap", "is not base64");
+  }
+  auto parsed = Charsmap::Parse(bytes);
+  if (!parsed.ok()) return FieldError(node, "precompiled_charsmap", parsed.status().message());
+  auto map = std::make_shared<const Charsmap>(*std::move(parsed));
+  return ChangeText([map](absl::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    map->Apply(text, &out);
+    return out;
+  });
+}
 
 absl::StatusOr<std::unique_ptr<Normalizer::Step>> MakeStep(const json& node,
                                                            const std::string& type) {
@@ -120,8 +186,15 @@ absl::StatusOr<std::unique_ptr<Normalizer::Step>> MakeStep(const json& node,
   if (type == "NFD") return std::make_unique<UnicodeForm>(NormalForm::kNfd);
   if (type == "NFKC") return std::make_unique<UnicodeForm>(NormalForm::kNfkc);
   if (type == "NFKD") return std::make_unique<UnicodeForm>(NormalForm::kNfkd);
-  if (type == "Lowercase") return std::make_unique<Lowercase>();
-  if (type == "ByteLevel") return std::make_unique<BytesToAlphabet>();
+  if (type == "Lowercase") return ChangeText(LowerCase);
+  if (type == "ByteLevel") return ChangeText(ToByteAlphabet);
+  if (type == "Nmt") return ChangeText(CleanForNmt, IsRemovedForNmt);
+  if (type == "StripAccents") {
+    return ChangeText([](absl::string_view text) { return RemoveCharacters(text, IsMark); },
+                      IsMark);
+  }
+  if (type == "BertNormalizer") return MakeBert(node);
+  if (type == "Precompiled") return MakePrecompiled(node);
   if (type == "Prepend") {
     ASSIGN_OR_RETURN(std::string prefix, StringField(node, "prepend"));
     return std::make_unique<Prepend>(std::move(prefix));
@@ -161,14 +234,16 @@ absl::Status Normalizer::Add(const json& node, int depth) {
 }
 
 absl::string_view Normalizer::Apply(absl::string_view text, RegexScratch& scratch,
-                                    std::string* buffer) const {
+                                    std::string* buffer, bool* keeps_beginning) const {
   bool copied = false;
+  bool kept = true;
   for (const auto& step : steps_) {
     if (!step->MayChange(copied ? absl::string_view(*buffer) : text)) continue;
     if (!copied) *buffer = std::string(text);
     copied = true;
-    step->Apply(scratch, buffer);
+    kept = step->Apply(scratch, buffer) && kept;
   }
+  if (keeps_beginning != nullptr) *keeps_beginning = kept;
   return copied ? absl::string_view(*buffer) : text;
 }
 

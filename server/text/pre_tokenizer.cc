@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "server/text/byte_alphabet.h"
 #include "server/text/json_fields.h"
 #include "server/text/pattern.h"
 #include "server/text/split_behavior.h"
@@ -142,7 +143,15 @@ class Metaspace final : public PreTokenizer::Step {
   bool split_;
 };
 
-// A space in front of every piece that lacks one: the first half of ByteLevel.
+// The last part of ByteLevel: bytes in their spelling, for models that don't read plain bytes.
+class SpellBytes final : public PreTokenizer::Step {
+ public:
+  void Cut(TextPiece piece, RegexScratch&, Visit visit) const override {
+    visit({ToByteAlphabet(piece.text), piece.opens_text});
+  }
+};
+
+// A space in front of every piece that lacks one: the first part of ByteLevel.
 class PrefixSpace final : public PreTokenizer::Step {
  public:
   void Cut(TextPiece piece, RegexScratch&, Visit visit) const override {
@@ -188,6 +197,12 @@ absl::StatusOr<std::unique_ptr<PreTokenizer::Step>> MakeStep(const json& node,
   if (type == "WhitespaceSplit") {
     return std::make_unique<SplitByClass>(IsWhiteSpace, SplitBehavior::kRemoved);
   }
+  if (type == "CharDelimiterSplit") {
+    ASSIGN_OR_RETURN(const std::string delimiter, CharacterField(node, "delimiter"));
+    ASSIGN_OR_RETURN(Regex pattern, Regex::Literal(delimiter));
+    return std::make_unique<SplitByPattern>(std::move(pattern), SplitBehavior::kRemoved,
+                                            /*invert=*/false);
+  }
   if (type == "Whitespace") return std::make_unique<SplitWords>();
   if (type == "Metaspace") return MakeMetaspace(node);
   return absl::UnimplementedError(absl::StrCat("pre-tokenizer type '", type, "' is not supported"));
@@ -213,6 +228,13 @@ absl::Status PreTokenizer::Add(const json& node, int depth) {
     return absl::UnimplementedError(
         absl::StrCat("pre-tokenizer '", type, "' behind a ByteLevel is not supported"));
   }
+  if (type == "BertPreTokenizer") {
+    for (const char* step : {"WhitespaceSplit", "Punctuation"}) {
+      ASSIGN_OR_RETURN(auto half, MakeStep({{"type", step}}, step));
+      steps_.push_back(std::move(half));
+    }
+    return absl::OkStatus();
+  }
   if (type != "ByteLevel") {
     ASSIGN_OR_RETURN(auto step, MakeStep(node, type));
     steps_.push_back(std::move(step));
@@ -228,6 +250,11 @@ absl::Status PreTokenizer::Add(const json& node, int depth) {
                                                       /*invert=*/false));
   }
   return absl::OkStatus();
+}
+
+void PreTokenizer::SpellOutBytes() {
+  if (!std::exchange(byte_level_, false)) return;
+  steps_.push_back(std::make_unique<SpellBytes>());
 }
 
 void PreTokenizer::Run(size_t step, TextPiece piece, RegexScratch& scratch, Visit visit) const {

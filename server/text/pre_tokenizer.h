@@ -43,6 +43,8 @@ class PreTokenizer {
   // The model's vocabulary is written in the byte alphabet (byte_alphabet.h) while the words come
   // as plain text: the last step was ByteLevel.
   bool byte_level() const { return byte_level_; }
+  // Makes the words come in the byte alphabet instead.
+  void SpellOutBytes();
 
  private:
   absl::Status Add(const nlohmann::json& node, int depth);

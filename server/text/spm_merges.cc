@@ -17,11 +17,6 @@ struct Candidate {
   size_t order;  // of equals, the first found comes first
 };
 
-size_t CountChars(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> MergesFromScores(
@@ -36,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> MergesFromScores(
       const absl::string_view left = token.substr(0, at);
       const absl::string_view right = token.substr(at);
       if (at == 0 || !ids.contains(left) || !ids.contains(right)) continue;
-      candidates.push_back({left, right, scores[i], CountChars(left), CountChars(right), 0});
+      candidates.push_back({left, right, scores[i], CountUtf8(left), CountUtf8(right), 0});
     }
     std::sort(candidates.begin() + static_cast<ptrdiff_t>(first), candidates.end(),
               [&](const Candidate& a, const Candidate& b) {

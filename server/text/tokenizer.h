@@ -29,7 +29,8 @@ struct Encoding {
 // "replace").
 class Tokenizer {
  public:
-  // From tokenizer.json beside a Hugging Face checkpoint, or from GGUF metadata.
+  // From tokenizer.json beside a Hugging Face checkpoint (or BERT's vocab.txt and
+  // tokenizer_config.json where there is none), or from GGUF metadata. Errors name the file.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const Checkpoint& checkpoint);
   // From the text of a tokenizer.json.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(absl::string_view json);
@@ -37,9 +38,12 @@ class Tokenizer {
 
   virtual std::vector<int32_t> Encode(absl::string_view text,
                                       const EncodeOptions& options) const = 0;
-  // A text, or a text and its pair (query and document), with the special tokens of the
-  // post-processor's template for one or two. Beyond `max_tokens` (0: no limit) the longer of the
-  // two loses tokens at its end, one by one ("longest_first"), so special tokens are never cut.
+  // A text, or a text and its pair (query and document), with the special tokens and the types of
+  // the post-processor's template for one or two. Beyond `max_tokens` (0: no limit) the longer of
+  // the two loses tokens at its end, then both ("longest_first" of the reference; special tokens
+  // are never cut, so there are more than `max_tokens` when those alone are). Spelled special
+  // tokens are read as such, as the reference does; a file's own truncation and padding don't
+  // count.
   virtual Encoding EncodeInput(absl::string_view text, std::optional<absl::string_view> pair,
                                size_t max_tokens) const = 0;
   // The bytes of a whole sequence: equal to the concatenation of what Bytes gives, the first token

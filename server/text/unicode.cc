@@ -53,6 +53,23 @@ utf8proc_category_t Category(char32_t code) {
   return young == std::end(kYoungCharacters) ? category : young->category;
 }
 
+bool IsYoung(char32_t code) {
+  return FindRange(kYoungCharacters, code) != std::end(kYoungCharacters);
+}
+
+bool IsMarkCategory(utf8proc_category_t category) {
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
+// As what a character counts between grapheme clusters.
+utf8proc_int32_t ForClusters(char32_t code) {
+  constexpr utf8proc_int32_t kExtender = 0x300;
+  if (code < 0x300) return static_cast<utf8proc_int32_t>(code);
+  if (InRanges(kYoungExtenders, code)) return kExtender;
+  return IsYoung(code) && IsMarkCategory(Category(code)) ? kExtender
+                                                         : static_cast<utf8proc_int32_t>(code);
+}
+
 // An old character of the same category with as many UTF-8 bytes.
 char32_t StandIn(const YoungRange& range) {
   const bool astral = range.first >= 0x10000;
@@ -69,7 +86,7 @@ char32_t StandIn(const YoungRange& range) {
     case UTF8PROC_CATEGORY_PO: return astral ? 0x10100 : 0x0964;
     case UTF8PROC_CATEGORY_SM: return astral ? 0x1D6C1 : 0x2200;
     case UTF8PROC_CATEGORY_SO: return astral ? 0x1F300 : 0x2190;
-    case UTF8PROC_CATEGORY_CF: return astral ? 0x1D173 : 0x200B;
+    case UTF8PROC_CATEGORY_CF: return astral ? 0x1D173 : 0x206A;
     default: return 0;
   }
 }
@@ -102,6 +119,11 @@ bool IsValidUtf8(absl::string_view bytes) {
   return true;
 }
 
+bool IsAscii(absl::string_view bytes) {
+  return std::none_of(bytes.begin(), bytes.end(),
+                      [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+}
+
 std::string ReplaceInvalidUtf8(absl::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());
@@ -121,6 +143,12 @@ void AppendUtf8(char32_t code, std::string* out) {
   utf8proc_uint8_t buffer[4];
   const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), buffer);
   for (utf8proc_ssize_t i = 0; i < length; ++i) out->push_back(static_cast<char>(buffer[i]));
+}
+
+size_t CountUtf8(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 bool IsWhiteSpace(char32_t code) {
@@ -149,6 +177,51 @@ bool IsPunctuation(char32_t code) {
   const auto category = Category(code);
   const bool by_category = category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
   return by_category && !InRanges(kYoungPunctuation, code);
+}
+
+bool IsControl(char32_t code) {
+  if (code < 0x300) return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0xAD;
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+  if (category == UTF8PROC_CATEGORY_CO) return true;
+  return category == UTF8PROC_CATEGORY_CF && !InRanges(kYoungFormats, code);
+}
+
+bool IsMark(char32_t code) {
+  if (code < 0x300) return false;
+  if (code == 0x1CF2 || code == 0x1CF3) return true;  // no longer marks since
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+  return IsMarkCategory(category) && !InRanges(kYoungMarks, code) && !IsYoung(code);
+}
+
+bool IsNonspacingMark(char32_t code) {
+  if (code < 0x300) return false;
+  if (code == 0x1734) return true;  // a spacing mark since
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+  return category == UTF8PROC_CATEGORY_MN && !InRanges(kYoungNonspacingMarks, code) &&
+         !IsYoung(code);
+}
+
+char32_t ToLower(char32_t code) {
+  if (code < 0x80) return absl::ascii_isupper(static_cast<unsigned char>(code)) ? code + 32 : code;
+  if (code == 0x130) return code;
+  const auto young = FindRange(kYoungUpperCase, code);
+  if (young != std::end(kYoungUpperCase)) return code + static_cast<char32_t>(young->distance);
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
+}
+
+size_t GraphemeLength(absl::string_view text) {
+  Utf8Step step = NextUtf8(text);
+  size_t length = step.length;
+  utf8proc_int32_t previous = ForClusters(step.code);
+  utf8proc_int32_t state = 0;
+  while (length < text.size()) {
+    step = NextUtf8(text.substr(length));
+    const utf8proc_int32_t next = ForClusters(step.code);
+    if (utf8proc_grapheme_break_stateful(previous, next, &state)) break;
+    length += step.length;
+    previous = next;
+  }
+  return length;
 }
 
 bool ReplaceYoungCharacters(absl::string_view text, std::string* out) {

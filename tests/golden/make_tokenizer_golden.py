@@ -4,22 +4,28 @@
 
 NAME.json            a tokenizer
 NAME.cases.json      strings (as text, or as hexadecimal bytes where they are not UTF-8), their ids and texts
+NAME.inputs.json     texts and pairs of texts, the ids and types of a one-shot model's input
 pre_tokenizers.json  pre-tokenizers and the pieces they cut texts into
 normalizers.json     normalizers and the texts they make
 decoders.json        decoders and the texts they make of tokens
 """
 
+import collections
 import json
+import math
 import os
+import random
 import sys
 
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors,
                         trainers)
 
-from tokenizer_sources import GPT4O, LLAMA3, QWEN2, split_steps
+from tokenizer_charsmap import charsmap
+from tokenizer_sources import GPT4O, LLAMA3, QWEN2, split_steps, template
 from tokenizer_strings import FIXED, SPACES, WORDS, make_strings
 
 CASES = 160
+INPUTS = 60
 LONGEST = 240  # bytes of a case
 CORPUS = [" ".join(WORDS)] * 3 + FIXED[:-1] + [
     "The old pipe carries water down to a row of turbines; every turbine turns at its own speed, but all of them "
@@ -133,8 +139,62 @@ def spm_unknown():
     return tokenizer
 
 
+RULES = {"\ufb01": "fi", "e\u0301": "\u00e9", "\uff21": "A", "\t": " ", "\n": " ", "\r": " ", "\r\n": "\n", "\u3000": " ",
+         "\u200b": "", "\u00bd": "1/2", "\u0958": "\u0915\u093c", "\U0001D7D8": "0", "\u212b": "\u00c5", "\u2126": "\u03a9"}
+
+
+def bert():
+    """WordPiece: characters, words that come twice, and the ends of words that come often."""
+    normalizer = normalizers.BertNormalizer()
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words = [word for text in CORPUS for word, _ in pre_tokenizer.pre_tokenize_str(normalizer.normalize_str(text))]
+    counts = collections.Counter()
+    for word in words:
+        counts.update([word] * (len(word) > 1))
+        counts.update("##" + word[-length:] for length in (2, 3, 4) if length < len(word))
+    characters = sorted({c for word in words for c in word if c < "\u0530"})
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens = names + characters + ["##" + c for c in characters] + sorted(
+        token for token, count in counts.items() if count > 1)
+    tokenizer = Tokenizer(models.WordPiece({token: i for i, token in enumerate(tokens)}, unk_token="[UNK]",
+                                           max_input_chars_per_word=40))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    tokenizer.post_processor = template(tokenizer, "[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1")
+    return tokenizer
+
+
+def roberta():
+    tokenizer = byte_level(None, ["<s>", "<pad>", "</s>", "<unk>"], vocab=600)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True, normalized=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", tokenizer.token_to_id("</s>")),
+                                                            ("<s>", tokenizer.token_to_id("<s>")))
+    return tokenizer
+
+
+def unigram():
+    """XLM-RoBERTa's parts around the tokens of a BPE model, by their rank; some rules of normalization."""
+    tokens = json.loads(spm_model().to_str())["model"]["vocab"]
+    pieces = [(token, round(-1.37 * math.log(2 + rank), 6)) for rank, token in enumerate(list(tokens)[259:])]
+    names = ["<s>", "<pad>", "</s>", "<unk>"]
+    tokenizer = Tokenizer(models.Unigram([(name, 0.0) for name in names] + pieces, unk_id=3))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Precompiled(charsmap(RULES)),
+                                                 normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
+                                                       pre_tokenizers.Metaspace("\u2581", prepend_scheme="always")])
+    tokenizer.decoder = decoders.Metaspace("\u2581", prepend_scheme="always")
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    tokenizer.post_processor = template(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
+    return tokenizer
+
+
 TOKENIZERS = {"gpt2": gpt2, "smollm2": smollm2, "llama3": llama3, "qwen2": qwen2, "gpt4o": gpt4o,
-              "spm-legacy": spm_legacy, "spm-first": spm_first, "spm-unknown": spm_unknown}
+              "spm-legacy": spm_legacy, "spm-first": spm_first, "spm-unknown": spm_unknown,
+              "bert": bert, "roberta": roberta, "unigram": unigram}
+ONE_SHOT = ["bert", "roberta", "unigram", "llama3", "gpt2"]
 
 
 def cases(tokenizer, seed):
@@ -152,6 +212,21 @@ def cases(tokenizer, seed):
         case |= {} if parse else {"parse_special_tokens": False}
         yield case | {"ids": ids, "decoded": tokenizer.decode(ids, skip_special_tokens=False),
                       "decoded_plain": tokenizer.decode(ids, skip_special_tokens=True)}
+
+
+def inputs(tokenizer, seed):
+    """Pairs of every proportion, cut to lengths that touch none, one or both."""
+    rng = random.Random(seed)
+    for i in range(INPUTS):
+        text, pair = (" ".join(rng.choice(WORDS) for _ in range(rng.choice([0, 1, 4, 12]))) for _ in range(2))
+        limit = rng.choice([0, 5, 8, 13, 20])
+        tokenizer.no_truncation()
+        if limit:
+            tokenizer.enable_truncation(limit, strategy="longest_first")
+        encoding = tokenizer.encode(text, pair if i % 3 else None)
+        yield {"text": text} | ({"pair": pair} if i % 3 else {}) | {"max_tokens": limit, "ids": encoding.ids,
+                                                                    "types": encoding.type_ids}
+    tokenizer.no_truncation()
 
 
 def state(component):
@@ -174,7 +249,8 @@ def pre_tokenizer_cases():
     steps += [pre_tokenizers.Digits(individual_digits=flag) for flag in (False, True)]
     steps += [pre_tokenizers.Metaspace("\u2581", prepend_scheme=scheme, split=flag)
               for scheme in ("first", "never", "always") for flag in (False, True)]
-    steps += [pre_tokenizers.Whitespace(), pre_tokenizers.WhitespaceSplit()]
+    steps += [pre_tokenizers.Whitespace(), pre_tokenizers.WhitespaceSplit(), pre_tokenizers.BertPreTokenizer(),
+              pre_tokenizers.CharDelimiterSplit("l")]
     steps += [pre_tokenizers.Punctuation(behavior) for behavior in behaviors]
     steps += [pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=regex)
               for prefix in (False, True) for regex in (False, True)]
@@ -190,7 +266,10 @@ def normalizer_cases():
     steps = [n.NFC(), n.NFD(), n.NFKC(), n.NFKD(), n.Lowercase(), n.Strip(), n.Strip(left=True, right=False),
              n.Strip(left=False, right=True), n.Prepend("\u2581"), n.Replace(" ", "\u2581"), n.Replace("l", ""),
              n.Replace(Regex(r" {2,}"), "\u2581"), n.Replace(Regex(r"\p{N}"), "0"),
-             n.Sequence([n.NFD(), n.Lowercase(), n.Replace(Regex(r"\p{Mn}"), "")]), n.Sequence([]), n.ByteLevel()]
+             n.Sequence([n.NFD(), n.Lowercase(), n.Replace(Regex(r"\p{Mn}"), "")]), n.Sequence([]), n.ByteLevel(),
+             n.Nmt(), n.StripAccents(), n.Sequence([n.NFD(), n.StripAccents()]), n.Precompiled(charsmap(RULES))]
+    steps += [n.BertNormalizer(clean_text=clean, handle_chinese_chars=chinese, strip_accents=strip, lowercase=lower)
+              for clean, chinese in ((True, True), (False, False)) for strip in (None, False, True) for lower in (True, False)]
     marks = "a\u0316\u0301\u0323\u0300b \u1e69 s\u0323\u0307 \uac01\u1100\u1161\u11a8 \u0915\u093c \U00011935\U00011930 \u32ff \u08d3\u0301 \ufdfa"
     return [{"normalizer": state(step), "cases": [{"text": text, "normalized": step.normalize_str(text)}
                                                   for text in TEXTS + [marks, ""]]} for step in steps]
@@ -202,9 +281,10 @@ def decoder_cases():
              d.Metaspace("\u2581", prepend_scheme="first"),
              d.Sequence([d.Replace("\u2581", " "), d.ByteFallback(), d.Fuse(), d.Strip(" ", 1, 0)]),
              d.Sequence([d.Replace("\u2581", " "), d.ByteFallback(), d.Fuse()]), d.Sequence([d.Strip("\u2581", 1, 0), d.Fuse()]),
-             d.Fuse(), d.ByteFallback()]
+             d.Fuse(), d.ByteFallback(), d.WordPiece(), d.WordPiece(prefix="@@", cleanup=False)]
     lists = [["\u2581Hello", "\u2581world", "!"], ["\u2581", "\u2581a\u2581", "b"], ["<0xE4>", "<0xBD>", "<0xA0>", "x"],
-             ["\u0120a", "\u00c3", "\u00a9", "<|end|>", "\u010a"], ["a b", "\u0120c"], ["\u2581\u2581\u2581x"], []]
+             ["\u0120a", "\u00c3", "\u00a9", "<|end|>", "\u010a"], ["a b", "\u0120c"], ["\u2581\u2581\u2581x"], [],
+             ["##un", "##able", "it", "@@s", "'", "s", ",", "do not", "n't", "!"]]
     return [{"decoder": state(step), "cases": [{"tokens": tokens, "text": step.decode(tokens)} for tokens in lists]}
             for step in steps]
 
@@ -231,6 +311,8 @@ def main():
         write(os.path.join(folder, name + ".json"), document, separators=(",", ":"))
         tokenizer = Tokenizer.from_str(json.dumps(document))
         write_lines(os.path.join(folder, name + ".cases.json"), cases(tokenizer, seed + 1))
+        if name in ONE_SHOT:
+            write_lines(os.path.join(folder, name + ".inputs.json"), inputs(tokenizer, seed + 1))
     write_lines(os.path.join(folder, "pre_tokenizers.json"), pre_tokenizer_cases())
     write_lines(os.path.join(folder, "normalizers.json"), normalizer_cases())
     write_lines(os.path.join(folder, "decoders.json"), decoder_cases())

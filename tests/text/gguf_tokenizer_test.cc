@@ -7,9 +7,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/text/gguf_pre_tokenizers.h"
@@ -174,6 +176,71 @@ TEST(GgufTokenizer, SentencePieceWithoutPrefix) {
   EXPECT_EQ(tokenizer->Decode({9}, true), " a");
 }
 
+// As llama.cpp's converter writes BERT's tokens.
+TEST(GgufTokenizer, WordPiece) {
+  json metadata = MetadataOf(ReadTokenizerJson("bert.json"), "bert", "");
+  for (json& token : metadata["tokenizer.ggml.tokens"]) {
+    const std::string text = token;
+    if (text.rfind("##", 0) == 0 && text.size() > 2) {
+      token = text.substr(2);
+    } else if (text.rfind('[', 0) != 0 || text.size() < 3) {
+      token = "\u2581" + text;
+    }
+  }
+  metadata["tokenizer.ggml.unknown_token_id"] = 1;
+  metadata["tokenizer.ggml.cls_token_id"] = 2;
+  metadata["tokenizer.ggml.seperator_token_id"] = 3;
+  const auto tokenizer = FromMetadata(metadata);
+  ASSERT_NE(tokenizer, nullptr);
+  ExpectGolden(*tokenizer, "bert");
+  metadata.erase("tokenizer.ggml.token_type");  // brackets tell
+  ExpectGolden(*FromMetadata(metadata), "bert");
+  metadata["tokenizer.ggml.cls_token_id"] = 7000;
+  EXPECT_THAT(std::string(TokenizerJsonFromGguf(metadata).status().message()),
+              HasSubstr("cls_token_id"));
+}
+
+json UnigramMetadata() {
+  const json document = ReadTokenizerJson("unigram.json");
+  json metadata = {
+      {"tokenizer.ggml.model", "t5"},         {"tokenizer.ggml.unknown_token_id", 3},
+      {"tokenizer.ggml.bos_token_id", 0},     {"tokenizer.ggml.eos_token_id", 2},
+      {"tokenizer.ggml.add_bos_token", true}, {"tokenizer.ggml.token_type", {3, 3, 3, 2}}};
+  for (const json& entry : document["model"]["vocab"]) {
+    metadata["tokenizer.ggml.tokens"].push_back(entry[0]);
+    metadata["tokenizer.ggml.scores"].push_back(entry[1]);
+  }
+  while (metadata["tokenizer.ggml.token_type"].size() < metadata["tokenizer.ggml.tokens"].size()) {
+    metadata["tokenizer.ggml.token_type"].push_back(1);
+  }
+  std::string bytes;
+  EXPECT_TRUE(absl::Base64Unescape(
+      document["normalizer"]["normalizers"][0]["precompiled_charsmap"].get<std::string>(), &bytes));
+  for (const char byte : bytes) {
+    metadata["tokenizer.ggml.precompiled_charsmap"].push_back(static_cast<unsigned char>(byte));
+  }
+  return metadata;
+}
+
+TEST(GgufTokenizer, Unigram) {
+  json metadata = UnigramMetadata();
+  const auto tokenizer = FromMetadata(metadata);
+  ASSERT_NE(tokenizer, nullptr);
+  for (const json& test : ReadTokenizerJson("unigram.inputs.json")) {
+    const std::string text = test["text"];
+    const std::string pair = test.value("pair", "");
+    const Encoding encoding = tokenizer->EncodeInput(
+        text, test.contains("pair") ? std::optional<absl::string_view>(pair) : std::nullopt,
+        test["max_tokens"].get<size_t>());
+    EXPECT_EQ(encoding.ids, test["ids"].get<Ids>()) << test;
+  }
+  const auto wide = tokenizer->Encode("  \uFF21\u3000\uFB01  ", {});
+  EXPECT_EQ(wide, tokenizer->Encode("A fi", {}));
+  metadata["tokenizer.ggml.precompiled_charsmap"] = {1, 2, "x"};
+  EXPECT_THAT(std::string(TokenizerJsonFromGguf(metadata).status().message()),
+              HasSubstr("precompiled_charsmap"));
+}
+
 TEST(MergesFromScores, BestScoreThenLongerLeftPart) {
   EXPECT_THAT(MergesFromScores({"a", "b", "ab", "aba", "ba"}, {0, 0, -3, -1, -3}),
               ElementsAre(Pair("ab", "a"), Pair("a", "ba"), Pair("a", "b"), Pair("b", "a")));
@@ -188,7 +255,7 @@ TEST(GgufTokenizer, ErrorsNameTheKey) {
     EXPECT_FALSE(document.ok()) << key;
     return std::string(document.status().message());
   };
-  EXPECT_THAT(error("tokenizer.ggml.model", "bert"), HasSubstr("'bert'"));
+  EXPECT_THAT(error("tokenizer.ggml.model", "rwkv"), HasSubstr("'rwkv'"));
   EXPECT_THAT(error("tokenizer.ggml.tokens", "x"), HasSubstr("tokenizer.ggml.tokens"));
   EXPECT_THAT(error("tokenizer.ggml.tokens", {"a", 7}), HasSubstr("at 1"));
   EXPECT_THAT(error("tokenizer.ggml.scores", {1}), HasSubstr("tokenizer.ggml.scores"));
@@ -236,6 +303,12 @@ TEST(TokenizerLoad, FromAFolderOrFromMetadata) {
   ASSERT_FALSE(missing.ok());
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr(folder));
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("tokenizer.json"));
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+
+  std::filesystem::create_directories(folder + "/tokenizer.json");
+  const auto no_file = Tokenizer::Load(FolderCheckpoint(folder));
+  EXPECT_THAT(std::string(no_file.status().message()), HasSubstr("not a regular file"));
+  std::filesystem::remove_all(folder + "/tokenizer.json");
 
   std::ofstream(folder + "/tokenizer.json") << ReadTokenizerFile("gpt2.json");
   const auto loaded = Tokenizer::Load(FolderCheckpoint(folder));
@@ -250,6 +323,43 @@ TEST(TokenizerLoad, FromAFolderOrFromMetadata) {
   EXPECT_TRUE(Tokenizer::Load(FolderCheckpoint("model.gguf", SpmMetadata())).ok());
   const auto refused = Tokenizer::Load(FolderCheckpoint("model.gguf", json::object()));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("model.gguf"));
+}
+
+// BERT's files without a tokenizer.json.
+TEST(TokenizerLoad, FromAVocabularyFile) {
+  const std::string folder =
+      testing::TempDir() + std::to_string(getpid()) + "_penstock_vocabulary_load";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const json vocab = ReadTokenizerJson("bert.json")["model"]["vocab"];
+  std::vector<std::string> tokens(vocab.size());
+  for (const auto& [token, id] : vocab.items()) tokens[id.get<size_t>()] = token;
+  {
+    std::ofstream file(folder + "/vocab.txt");
+    for (const std::string& token : tokens) file << token << "\n";
+  }
+  const auto load = [&folder](const json& config) {
+    if (!config.is_null()) std::ofstream(folder + "/tokenizer_config.json") << config;
+    return Tokenizer::Load(FolderCheckpoint(folder));
+  };
+  const auto plain = load(nullptr);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const Encoding pair = (*plain)->EncodeInput("the", "\u00c9A", 0);
+  EXPECT_EQ(pair.types, Ids({0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ((*plain)->Decode(pair.ids, true), "the ea");
+  const auto cased = load({{"do_lower_case", false}, {"cls_token", {{"content", "[MASK]"}}}});
+  ASSERT_TRUE(cased.ok()) << cased.status();
+  EXPECT_THAT((*cased)->Encode("THE", {}), ElementsAre(4, 1, 3));  // upper case is unknown
+  const auto error = [&load](const json& config) {
+    return std::string(load(config).status().message());
+  };
+  EXPECT_THAT(error({{"tokenizer_class", "CamembertTokenizer"}}), HasSubstr("CamembertTokenizer"));
+  EXPECT_THAT(error({{"sep_token", "<none>"}}), HasSubstr("<none>"));
+  EXPECT_THAT(error({{"do_lower_case", 7}}), HasSubstr("do_lower_case"));
+  EXPECT_THAT(error(json::array()), HasSubstr("tokenizer_config.json"));
+  std::ofstream(folder + "/vocab.txt") << "a\n\xFF\n";
+  EXPECT_THAT(error(json::object()), HasSubstr("line 2"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Against what the reference library did (tests/golden/make_tokenizer_golden.py).
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,29 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden, testing::ValuesIn(TokenizerNames(
                            for (char& c : name) c = c == '-' ? '_' : c;
                            return name;
                          });
+
+class InputGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(InputGolden, EqualsTheReference) {
+  const auto tokenizer = LoadTokenizer(GetParam());
+  ASSERT_NE(tokenizer, nullptr);
+  const json cases = ReadTokenizerJson(GetParam() + ".inputs.json");
+  ASSERT_GE(cases.size(), 50u);
+  for (const json& test : cases) {
+    SCOPED_TRACE(test);
+    const std::string text = test["text"];
+    const std::string pair = test.value("pair", "");
+    const Encoding encoding = tokenizer->EncodeInput(
+        text, test.contains("pair") ? std::optional<absl::string_view>(pair) : std::nullopt,
+        test["max_tokens"].get<size_t>());
+    EXPECT_EQ(encoding.ids, test["ids"].get<std::vector<int32_t>>());
+    EXPECT_EQ(encoding.types, test["types"].get<std::vector<int32_t>>());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InputGolden,
+                         testing::Values("bert", "roberta", "unigram", "llama3", "gpt2"),
+                         [](const auto& test) { return std::string(test.param); });
 
 class LosslessGolden : public testing::TestWithParam<std::string> {};
 

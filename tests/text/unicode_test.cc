@@ -112,5 +112,48 @@ TEST(MayNeedNormalization, LetsNothingThrough) {
   }
 }
 
+// As in the reference, whatever version of Unicode each of these classes comes from.
+TEST(Unicode, ClassesOfTheBertNormalizer) {
+  for (const char32_t code : {0x00, 0x1F, 0x85, 0xAD, 0x180E, 0x200B, 0xE000, 0xE0001}) {
+    EXPECT_TRUE(IsControl(code)) << static_cast<uint32_t>(code);
+  }
+  for (const char32_t code : {0x20, 0xA0, 0x378, 0x890, 0x8E2, 0x13430, 0x1343F}) {
+    EXPECT_FALSE(IsControl(code)) << static_cast<uint32_t>(code);
+  }
+  EXPECT_TRUE(IsNonspacingMark(0x301));
+  EXPECT_TRUE(IsNonspacingMark(0x1734));
+  EXPECT_FALSE(IsNonspacingMark(0x903));
+  EXPECT_FALSE(IsNonspacingMark(0x1E2AE));  // Unicode 14
+  EXPECT_FALSE(IsNonspacingMark(0x897));    // Unicode 16
+  EXPECT_TRUE(IsMark(0x903));
+  EXPECT_TRUE(IsMark(0x20DD));
+  EXPECT_TRUE(IsMark(0x1CF2));
+  EXPECT_FALSE(IsMark(0x1CF7));
+  EXPECT_FALSE(IsMark('a'));
+}
+
+TEST(Unicode, LowerCase) {
+  EXPECT_EQ(ToLower('Z'), char32_t{'z'});
+  EXPECT_EQ(ToLower(0xC9), char32_t{0xE9});
+  EXPECT_EQ(ToLower(0x3A3), char32_t{0x3C3});  // never the final sigma
+  EXPECT_EQ(ToLower(0x130), char32_t{0x130});
+  EXPECT_EQ(ToLower(0xA7DC), char32_t{0x19B});     // Unicode 16
+  EXPECT_EQ(ToLower(0x16EB8), char32_t{0x16ED3});  // Unicode 17
+  EXPECT_EQ(ToLower(0x4E00), char32_t{0x4E00});
+}
+
+TEST(Unicode, GraphemeClusters) {
+  const auto first = [](const std::string& text) { return text.substr(0, GraphemeLength(text)); };
+  EXPECT_EQ(first("ab"), "a");
+  EXPECT_EQ(first("\r\nx"), "\r\n");
+  EXPECT_EQ(first("\n\r"), "\n");
+  EXPECT_EQ(first("e\u0301\u0323x"), "e\u0301\u0323");
+  EXPECT_EQ(first("a\u0897"), "a\u0897");  // a mark of Unicode 16
+  EXPECT_EQ(first("\u1100\u1161\u11a8\uac00"), "\u1100\u1161\u11a8");
+  EXPECT_EQ(first("\U0001F1E6\U0001F1E7\U0001F1E8"), "\U0001F1E6\U0001F1E7");
+  EXPECT_EQ(first("\U0001F469\u200d\U0001F4BBx"), "\U0001F469\u200d\U0001F4BB");
+  EXPECT_EQ(first("\x01\u0301"), "\x01");
+}
+
 }  // namespace
 }  // namespace penstock

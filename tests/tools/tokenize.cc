@@ -9,6 +9,9 @@
 //     one by one are the same bytes (1 or 0).
 //   kind 1, decode: flag 1 skip_special_tokens; the bytes are ids.
 //     Answer: length and bytes of Decode, and whether a TextStream gives the same text (1 or 0).
+//   kind 2, encode an input: flags is max_tokens; the bytes are a number, the text and its pair: so
+//     many bytes the text has, or 0xFFFFFFFF when there is no pair.
+//     Answer: count, ids, types.
 
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +20,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +80,20 @@ void AnswerDecode(const Tokenizer& tokenizer, uint32_t flags, const std::string&
   WriteNumber(streamed == ReplaceInvalidUtf8(decoded));
 }
 
+void AnswerInput(const Tokenizer& tokenizer, uint32_t max_tokens, absl::string_view payload) {
+  constexpr uint32_t kNoPair = 0xFFFFFFFF;
+  uint32_t length = 0;
+  std::memcpy(&length, payload.data(), sizeof(length));
+  payload.remove_prefix(sizeof(length));
+  const Encoding encoding =
+      length == kNoPair
+          ? tokenizer.EncodeInput(payload, std::nullopt, max_tokens)
+          : tokenizer.EncodeInput(payload.substr(0, length), payload.substr(length), max_tokens);
+  WriteNumber(static_cast<uint32_t>(encoding.ids.size()));
+  std::fwrite(encoding.ids.data(), sizeof(int32_t), encoding.ids.size(), stdout);
+  std::fwrite(encoding.types.data(), sizeof(int32_t), encoding.types.size(), stdout);
+}
+
 int Serve(const std::string& path) {
   const auto tokenizer = Open(path);
   if (!tokenizer.ok()) {
@@ -90,6 +108,9 @@ int Serve(const std::string& path) {
     if (std::fread(payload.data(), 1, length, stdin) != length) return 1;
     if (kind == 0) {
       AnswerEncode(**tokenizer, flags, payload);
+    } else if (kind == 2) {
+      if (length < sizeof(uint32_t)) return 1;
+      AnswerInput(**tokenizer, flags, payload);
     } else {
       AnswerDecode(**tokenizer, flags, payload);
     }

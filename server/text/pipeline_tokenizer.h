@@ -1,34 +1,35 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "server/text/added_tokens.h"
-#include "server/text/bpe_model.h"
 #include "server/text/decoder.h"
 #include "server/text/normalizer.h"
 #include "server/text/post_processor.h"
 #include "server/text/pre_tokenizer.h"
+#include "server/text/subword_model.h"
 #include "server/text/tokenizer.h"
 
 namespace penstock {
 
-// The steps of the Hugging Face tokenizers library around a byte-pair model: cut out added tokens,
-// normalize, cut out normalized added tokens, cut into words, merge, add the template's tokens.
-class BpeTokenizer final : public Tokenizer {
+// The steps of the Hugging Face tokenizers library: cut out added tokens, normalize, cut out
+// normalized added tokens, cut into words, make tokens of the words, add the template's tokens.
+class PipelineTokenizer final : public Tokenizer {
  public:
   struct Parts {
     Normalizer normalizer;
     PreTokenizer pre_tokenizer;
-    BpeModel model;
+    std::unique_ptr<SubwordModel> model;
     PostProcessor post_processor;
     Decoder decoder;
     std::vector<AddedToken> added_tokens;  // their ids are taken
   };
-  explicit BpeTokenizer(Parts parts);
+  explicit PipelineTokenizer(Parts parts);
 
   std::vector<int32_t> Encode(absl::string_view text, const EncodeOptions& options) const override;
   Encoding EncodeInput(absl::string_view text, std::optional<absl::string_view> pair,
@@ -40,14 +41,15 @@ class BpeTokenizer final : public Tokenizer {
 
  private:
   struct Scratch;
-  void EncodeText(absl::string_view text, bool opens_text, const EncodeOptions& options,
-                  Scratch& scratch, std::vector<int32_t>* ids) const;
+  void EncodeWhole(absl::string_view text, bool parse_special, std::vector<int32_t>* ids) const;
+  void EncodePart(absl::string_view text, bool opens_text, Scratch& scratch,
+                  std::vector<int32_t>* ids) const;
   void FillPieces(const Decoder& decoder, const std::vector<AddedToken>& added);
   void AppendBytes(int32_t id, bool first, std::string* out) const;
 
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
-  BpeModel model_;
+  std::unique_ptr<SubwordModel> model_;
   PostProcessor post_processor_;
   AddedTokenFinder raw_tokens_;         // looked for in the text as it comes
   AddedTokenFinder normalized_tokens_;  // looked for in the normalized text
