@@ -18,10 +18,12 @@ struct MemoryPlanOptions {
   DType kv_dtype = DType::kF16;
   int32_t max_context = 0;  // 0: the model's, or less if only less fits
   int32_t max_sequences = 64;
-  int32_t max_step_tokens = 512;
+  // 0: 512; of a one-shot model, whose steps have whole sequences, 4096 or more.
+  int32_t max_step_tokens = 0;
   int32_t kv_block_size = 16;
-  // Of the whole cache; 0: as many bytes as the weights take (at least 256 MiB), or half of what is
-  // left if that is less, but at least one sequence of max_context.
+  // Of the whole cache, which a one-shot model has none of; 0: as many bytes as the weights take
+  // (at least 256 MiB), or half of what is left if that is less, but at least one sequence of
+  // max_context.
   int32_t kv_tokens = 0;
   int64_t available_bytes = 0;  // for all ranks together; 0: ask the machine
 };

@@ -27,8 +27,6 @@ int64_t InputInts(const MemoryPlanOptions& options) {
   return 3 * tokens + 3 * seqs + 2 + seqs * BlocksPerSequence(options) + seqs;
 }
 
-int64_t LogitsColumns(const ShardPlan& plan) { return plan.tensor() * plan.vocab_part(); }
-
 Shard::Shard(const ModelSpec& spec, const ShardPlan& plan, int rank, const MemoryPlan& memory,
              std::unique_ptr<Backend> backend, std::unique_ptr<Model> model)
     : plan_(plan),
@@ -36,6 +34,7 @@ Shard::Shard(const ModelSpec& spec, const ShardPlan& plan, int rank, const Memor
       options_(memory.options),
       info_(memory.info),
       hidden_width_(spec.hidden),
+      result_width_(HeadColumns(spec, plan)),
       backend_(std::move(backend)),
       model_(std::move(model)) {}
 
@@ -60,8 +59,12 @@ absl::Status Shard::Allocate() {
                    backend_->Allocate(options_.max_step_tokens, hidden_width_, DType::kF32));
   ASSIGN_OR_RETURN(inputs_, backend_->Allocate(1, InputInts(options_), DType::kI32));
   if (plan_.last_stage(rank_)) {
-    ASSIGN_OR_RETURN(logits_,
-                     backend_->Allocate(options_.max_sequences, LogitsColumns(plan_), DType::kF32));
+    ASSIGN_OR_RETURN(results_,
+                     backend_->Allocate(options_.max_sequences, result_width_, DType::kF32));
+  }
+  if (info_.output_width > 0) {
+    token_types_.reserve(static_cast<size_t>(options_.max_step_tokens));
+    return backend_->Sync();
   }
   const KvCacheShape shape{.blocks = info_.kv_blocks,
                            .block_size = info_.kv_block_size,
@@ -141,11 +144,14 @@ void Shard::Upload(const StepBatch& batch) {
   sample_rows_.clear();
   for (const SampleRow& sample : batch.samples) sample_rows_.push_back(sample.row);
   batch_.sample_rows = upload(sample_rows_);
+  if (batch.kind != StepKind::kEncode) return;
+  token_types_ = batch.token_types;
+  token_types_.resize(batch.tokens.size());  // none given: all 0
+  batch_.token_types = upload(token_types_);
 }
 
 void Shard::Forward(Matrix x) {
-  ForwardContext ctx{backend_->dense(), backend_->attention(), *tensor_group_, batch_,
-                     scratch_.view};
+  ForwardContext ctx = Context();
   const int stage = plan_.stage(rank_);
   if (plan_.first_stage(rank_)) {
     operation_.store("embed");
@@ -164,7 +170,8 @@ void Shard::Forward(Matrix x) {
     if (!Lost().ok()) return;  // the rest is worth nothing, and someone waits for the end of it
     layer_.store(static_cast<int>(plan_.Layers(stage).begin) + i);
     operation_.store(kLayer);
-    model_->Layer(ctx, i, *caches_[static_cast<size_t>(i)], x);
+    KvCache* cache = caches_.empty() ? nullptr : caches_[static_cast<size_t>(i)].get();
+    model_->Layer(ctx, i, cache, x);
   }
   if (plan_.last_stage(rank_) || !Lost().ok()) return;
   operation_.store("send to the next stage");
@@ -173,22 +180,32 @@ void Shard::Forward(Matrix x) {
 
 void Shard::Finish(const StepBatch& batch, Matrix x, StepResult* result) {
   if (!Lost().ok()) return;
-  const auto count = std::ssize(batch.samples);
-  if (count > 0) {
-    ForwardContext ctx{backend_->dense(), backend_->attention(), *tensor_group_, batch_,
-                       scratch_.view};
-    operation_.store("logits");
-    model_->Logits(ctx, x, logits_.view.Rows(0, count));
+  const bool encodes = batch.kind == StepKind::kEncode;
+  const Matrix results = results_.view.Rows(0, encodes ? batch.seqs() : std::ssize(batch.samples));
+  if (results.rows > 0) {
+    ForwardContext ctx = Context();
+    operation_.store(encodes ? "pool" : "logits");
+    model_->Head(ctx, x, results);
   }
   if (rank_ != plan_.driver() || !Lost().ok()) return;
+  if (!encodes) return Sample(batch, results.Cols(0, info_.vocab), result);
+  result->outputs.resize(static_cast<size_t>(results.rows * results.cols));
+  backend_->Download(results, result->outputs.data());
+}
+
+void Shard::Sample(const StepBatch& batch, Matrix logits, StepResult* result) {
   operation_.store("sample");
   backend_->sampling().Assign(batch.assignments);
-  if (count == 0) return;
-  const Matrix logits = logits_.view.Rows(0, count).Cols(0, info_.vocab);
+  if (logits.rows == 0) return;
   backend_->sampling().Sample(logits, info_.vocab, batch.samples, &result->samples);
   if (!batch.return_logits) return;
-  result->logits.resize(static_cast<size_t>(count * info_.vocab));
+  result->logits.resize(static_cast<size_t>(logits.rows * info_.vocab));
   backend_->Download(logits, result->logits.data());
+}
+
+ForwardContext Shard::Context() {
+  return {backend_->dense(), backend_->attention(), backend_->encoder(), *tensor_group_, batch_,
+          scratch_.view};
 }
 
 absl::Status Shard::Lost() const {

@@ -53,6 +53,8 @@ class Shard {
   void Upload(const StepBatch& batch);
   void Forward(Matrix x);
   void Finish(const StepBatch& batch, Matrix x, StepResult* result);
+  void Sample(const StepBatch& batch, Matrix logits, StepResult* result);
+  ForwardContext Context();
   absl::Status Lost() const;  // why a group has failed
 
   // The time, and what the groups have spent by then, in seconds.
@@ -68,14 +70,14 @@ class Shard {
   const int rank_;
   const MemoryPlanOptions options_;
   const ExecutorInfo info_;
-  const int32_t hidden_width_;
+  const int64_t hidden_width_, result_width_;
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<Model> model_;  // destroyed before its backend
   std::unique_ptr<Communicator> tensor_group_, pipeline_group_;
 
-  OwnedMatrix hidden_, logits_, inputs_, scratch_;
-  std::vector<std::unique_ptr<KvCache>> caches_;
-  std::vector<int32_t> sample_rows_;
+  OwnedMatrix hidden_, results_, inputs_, scratch_;  // results_: what Head() fills
+  std::vector<std::unique_ptr<KvCache>> caches_;     // none of a one-shot model
+  std::vector<int32_t> sample_rows_, token_types_;
   DeviceBatch batch_;
   uint64_t epoch_ = 0;
   int64_t next_step_ = 0;
@@ -85,8 +87,8 @@ class Shard {
   std::atomic<int> layer_{0};  // while the operation is kLayer
 };
 
-// What Allocate() will take, for the memory plan.
+// What Allocate() will take, for the memory plan. An encode step's token types take the place of
+// the slots.
 int64_t InputInts(const MemoryPlanOptions& options);  // of the step's arrays
-int64_t LogitsColumns(const ShardPlan& plan);
 
 }  // namespace penstock

@@ -84,11 +84,11 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadShardGroup(const Checkpoint& check
                                                          const ShardPlan& plan,
                                                          const ShardGroupOptions& options,
                                                          LoadProgress* progress) {
-  const int count = plan.ranks(), cpus = AvailableCpus();
+  const int count = plan.ranks(), cpus = AvailableCpus(), all_ranks = count * options.replicas;
   if (progress != nullptr && std::ssize(progress->ranks) < count)
     return absl::InvalidArgumentError("LoadProgress has fewer ranks than the plan");
   CpuOptions cpu = options.cpu;
-  if (cpu.threads == 0) cpu.threads = std::max(1, cpus / count);
+  if (cpu.threads == 0) cpu.threads = std::max(1, cpus / all_ranks);
 
   std::vector<absl::StatusOr<std::unique_ptr<Shard>>> loaded;
   for (int rank = 0; rank < count; ++rank) loaded.push_back(absl::UnknownError("not loaded"));
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadShardGroup(const Checkpoint& check
     shards.push_back(*std::move(shard));
   }
   RETURN_IF_ERROR(CheckSignatures(shards));
-  const bool spin = count * cpu.threads <= cpus;
+  const bool spin = all_ranks * cpu.threads <= cpus;
   return std::make_unique<ShardGroup>(spec, plan, options, spin, std::move(shards));
 }
 

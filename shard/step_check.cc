@@ -62,6 +62,43 @@ absl::Status CheckSequence(const StepBatch& batch, const ExecutorInfo& info, siz
   return absl::OkStatus();
 }
 
+// A generate step's use of the KV cache.
+absl::Status CheckCached(const StepBatch& batch, const ExecutorInfo& info) {
+  const size_t tokens = batch.tokens.size(), seqs = batch.context_lens.size();
+  RETURN_IF_ERROR(CheckSize("slots", batch.slots.size(), tokens));
+  RETURN_IF_ERROR(CheckSize("token_types", batch.token_types.size(), 0));
+  RETURN_IF_ERROR(CheckSize("block_begin", batch.block_begin.size(), seqs + 1));
+  RETURN_IF_ERROR(CheckOffsets("block_begin", batch.block_begin, batch.blocks.size(), 1));
+  RETURN_IF_ERROR(CheckValues("blocks", batch.blocks, info.kv_blocks));
+  for (size_t seq = 0; seq < seqs; ++seq) RETURN_IF_ERROR(CheckSequence(batch, info, seq));
+  return absl::OkStatus();
+}
+
+// An encode step has whole sequences and nothing of a KV cache or of sampling.
+absl::Status CheckWhole(const StepBatch& batch, const ExecutorInfo& info) {
+  RETURN_IF_ERROR(CheckSize("slots", batch.slots.size(), 0));
+  RETURN_IF_ERROR(CheckSize("block_begin", batch.block_begin.size(), 0));
+  RETURN_IF_ERROR(CheckSize("blocks", batch.blocks.size(), 0));
+  RETURN_IF_ERROR(CheckSize("samples", batch.samples.size(), 0));
+  RETURN_IF_ERROR(CheckSize("assignments", batch.assignments.size(), 0));
+  if (!batch.token_types.empty()) {
+    RETURN_IF_ERROR(CheckSize("token_types", batch.token_types.size(), batch.tokens.size()));
+    const int64_t types = info.token_types > 0 ? info.token_types : int64_t{1} << 31;  // ignored
+    RETURN_IF_ERROR(CheckValues("token_types", batch.token_types, types));
+  }
+  for (size_t seq = 0; seq < batch.context_lens.size(); ++seq) {
+    const int32_t begin = batch.seq_begin[seq], length = batch.seq_begin[seq + 1] - begin;
+    if (batch.context_lens[seq] != length || length > info.max_context)
+      return Bad("context_lens", absl::StrCat(batch.context_lens[seq], " of sequence ", seq, " of ",
+                                              length, " rows; the limit is ", info.max_context));
+    for (int32_t i = 0; i < length; ++i)
+      if (batch.positions[static_cast<size_t>(begin + i)] != i)
+        return Bad("positions", absl::StrCat(batch.positions[static_cast<size_t>(begin + i)],
+                                             " in row ", begin + i, ", expected ", i));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSamples(const StepBatch& batch, const ExecutorInfo& info) {
   if (std::ssize(batch.samples) > info.max_sequences)
     return Bad("samples", absl::StrCat(batch.samples.size(), " rows exceed ", info.max_sequences));
@@ -84,6 +121,10 @@ absl::Status CheckSamples(const StepBatch& batch, const ExecutorInfo& info) {
 }  // namespace
 
 absl::Status CheckStep(const StepBatch& batch, const ExecutorInfo& info) {
+  const bool encodes = batch.kind == StepKind::kEncode;
+  if (encodes != (info.output_width > 0))
+    return Bad("kind", encodes ? "the step encodes, but the model generates"
+                               : "the step generates, but the model is one-shot");
   const size_t tokens = batch.tokens.size(), seqs = batch.context_lens.size();
   if (tokens == 0 || std::ssize(batch.tokens) > info.max_step_tokens)
     return Bad("tokens", absl::StrCat(tokens, " rows; a step has 1 to ", info.max_step_tokens));
@@ -91,14 +132,11 @@ absl::Status CheckStep(const StepBatch& batch, const ExecutorInfo& info) {
     return Bad("context_lens",
                absl::StrCat(seqs, " sequences; a step has 1 to ", info.max_sequences));
   RETURN_IF_ERROR(CheckSize("positions", batch.positions.size(), tokens));
-  RETURN_IF_ERROR(CheckSize("slots", batch.slots.size(), tokens));
   RETURN_IF_ERROR(CheckSize("seq_begin", batch.seq_begin.size(), seqs + 1));
-  RETURN_IF_ERROR(CheckSize("block_begin", batch.block_begin.size(), seqs + 1));
   RETURN_IF_ERROR(CheckOffsets("seq_begin", batch.seq_begin, tokens, 1));
-  RETURN_IF_ERROR(CheckOffsets("block_begin", batch.block_begin, batch.blocks.size(), 1));
   RETURN_IF_ERROR(CheckValues("tokens", batch.tokens, info.vocab));
-  RETURN_IF_ERROR(CheckValues("blocks", batch.blocks, info.kv_blocks));
-  for (size_t seq = 0; seq < seqs; ++seq) RETURN_IF_ERROR(CheckSequence(batch, info, seq));
+  if (encodes) return CheckWhole(batch, info);
+  RETURN_IF_ERROR(CheckCached(batch, info));
   return CheckSamples(batch, info);
 }
 

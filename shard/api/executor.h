@@ -23,6 +23,7 @@ struct ExecutorInfo {
   // Of a one-shot model: floats of each sequence's result (an embedding, or a score per class). 0:
   // the model generates. A one-shot model has no KV cache, and max_step_tokens >= max_context.
   int32_t output_width = 0;
+  int32_t token_types = 0;  // of a one-shot model: segment ids below it may be fed; 0: it has none
   // How much dearer a row gets with each token of context that it attends to, in rows: attention's
   // arithmetic over that of everything else in a layer. For chunks of equal time.
   float context_cost = 0;

@@ -47,6 +47,8 @@ struct StageTiming {
   int64_t end = 0;       // its output was handed on
   int64_t transfer = 0;  // of that, moving activations to or from a neighbour
   int64_t wait = 0;      // of that, waiting for other ranks
+
+  int64_t busy() const { return end - begin - transfer - wait; }  // computing
 };
 
 struct StepResult {

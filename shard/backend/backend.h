@@ -30,6 +30,7 @@ class Backend {
 
   virtual DenseOps& dense() = 0;
   virtual AttentionOps& attention() = 0;
+  virtual EncoderOps& encoder() = 0;
   virtual SamplingOps& sampling() = 0;
 
   // ResourceExhausted when the device has no room.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shard/api/step.h"
+#include "shard/backend/activation.h"
 #include "shard/backend/matrix.h"
 
 namespace penstock {
@@ -32,6 +33,7 @@ struct DeviceBatch {
   Matrix seq_begin, context_lens;   // [seqs + 1], [seqs]
   Matrix block_begin, blocks;       // [seqs + 1], [...]
   Matrix sample_rows;               // [samples]
+  Matrix token_types{};             // [tokens] of an encode step
   int64_t seqs() const { return context_lens.cols; }
 };
 
@@ -93,6 +95,24 @@ class AttentionOps {
   // own position and cache.
   virtual void Attention(Matrix q, const KvCache& cache, const DeviceBatch& batch,
                          const AttentionShape& shape, Matrix out) = 0;
+};
+
+// What encoders compute beside DenseOps. A row's result depends on its own sequence alone.
+class EncoderOps {
+ public:
+  virtual ~EncoderOps() = default;
+  // out = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias; weight and bias are [1, cols].
+  virtual void LayerNorm(Matrix x, Matrix weight, Matrix bias, float eps, Matrix out) = 0;
+  // inout = LayerNorm(inout + delta).
+  virtual void AddLayerNorm(Matrix delta, Matrix weight, Matrix bias, float eps, Matrix inout) = 0;
+  virtual void Activate(Activation activation, Matrix inout) = 0;
+  // qkv is [tokens, (heads + 2 * kv_heads) * head_dim], out [tokens, heads * head_dim]. Every row
+  // attends to all rows of its sequence (batch.seq_begin). No rotation, no window, no cache.
+  virtual void Attention(Matrix qkv, const DeviceBatch& batch, const AttentionShape& shape,
+                         Matrix out) = 0;
+  // out[s] = the mean of the rows seq_begin[s] .. seq_begin[s + 1] of x.
+  virtual void MeanRows(Matrix x, Matrix seq_begin, Matrix out) = 0;
+  virtual void NormalizeRows(Matrix inout) = 0;  // to length 1 (rows of zeros stay)
 };
 
 class SamplingOps {

@@ -13,6 +13,7 @@
 #include "shard/checkpoint/file.h"
 #include "shard/checkpoint/json.h"
 #include "shard/checkpoint/safetensors.h"
+#include "shard/checkpoint/sentence_transformers.h"
 #include "shard/checkpoint/table_checkpoint.h"
 
 namespace penstock {
@@ -116,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenHuggingFaceFolder(const std::str
   ASSIGN_OR_RETURN(json config, ParseJson(text, path));
   if (!config.is_object())
     return absl::InvalidArgumentError(absl::StrCat(path, ": is no JSON object"));
+  RETURN_IF_ERROR(AddSentenceTransformers(folder, &config));
   auto checkpoint = std::make_unique<HuggingFaceFolder>(folder, std::move(config));
   RETURN_IF_ERROR(AddWeights(folder, *checkpoint));
   return checkpoint;

@@ -19,8 +19,9 @@ class ConfigReader {
   explicit ConfigReader(const nlohmann::json& object, absl::string_view path = "")
       : object_(object), path_(path) {}
 
-  bool Has(absl::string_view key) const;     // present and not null
-  bool IsNull(absl::string_view key) const;  // present and null
+  bool Has(absl::string_view key) const;          // present and not null
+  bool IsNull(absl::string_view key) const;       // present and null
+  size_t size() const { return object_.size(); }  // keys
 
   // Whole numbers; 4096.0 counts as one.
   absl::StatusOr<int32_t> Int(absl::string_view key, int32_t absent, int32_t min,

@@ -9,13 +9,13 @@ void Decoder::Embed(ForwardContext& ctx, Matrix x) const {
 }
 
 // x += attention(norm(x)); x += mlp(norm(x))
-void Decoder::Layer(ForwardContext& ctx, int index, KvCache& cache, Matrix x) const {
+void Decoder::Layer(ForwardContext& ctx, int index, KvCache* cache, Matrix x) const {
   const Block& block = blocks_[static_cast<size_t>(index)];
   Scratch scratch(ctx.scratch);
   const auto [normed, delta] = BranchScratch(part_, x.rows, scratch);
 
   ctx.dense.RmsNorm(x, block.attention_norm.view, spec_.norm_eps, normed);
-  Attention(ctx, block, cache, normed, scratch, delta);
+  Attention(ctx, block, *cache, normed, scratch, delta);
   ctx.dense.AddRmsNorm(delta, block.mlp_norm.view, spec_.norm_eps, x, normed);
   Mlp(ctx, block, normed, scratch, delta);
   ctx.dense.Add(delta, x);
@@ -49,7 +49,7 @@ void Decoder::Mlp(ForwardContext& ctx, const Block& block, Matrix normed, Scratc
   ctx.tensor_group.AllReduceSum(delta);
 }
 
-void Decoder::Logits(ForwardContext& ctx, Matrix x, Matrix logits) const {
+void Decoder::Head(ForwardContext& ctx, Matrix x, Matrix logits) const {
   if (logits.rows == 0) return;
   Scratch scratch(ctx.scratch);
   const auto [picked, normed, mine, all] = LogitsScratch(part_, logits.rows, scratch);

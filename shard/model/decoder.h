@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shard/model/decoder_part.h"
+#include "shard/model/decoder_footprint.h"
 #include "shard/model/model.h"
 #include "shard/model/rope.h"
 #include "shard/model/weight_loader.h"
@@ -16,22 +16,17 @@ namespace penstock {
 class Decoder final : public Model {
  public:
   // `weights` reads the whole checkpoint's names; `max_context` is the rotary tables' length.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSpec& spec, const DecoderPart& part,
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const ModelSpec& spec, const ModelPart& part,
                                                      int32_t max_context,
                                                      const WeightLoader& weights, Backend& backend);
 
   void Embed(ForwardContext& ctx, Matrix x) const override;
-  void Layer(ForwardContext& ctx, int index, KvCache& cache, Matrix x) const override;
-  void Logits(ForwardContext& ctx, Matrix x, Matrix logits) const override;
+  void Layer(ForwardContext& ctx, int index, KvCache* cache, Matrix x) const override;
+  void Head(ForwardContext& ctx, Matrix x, Matrix logits) const override;
   int layers() const override { return static_cast<int>(blocks_.size()); }
   const AttentionShape& attention_shape() const override { return part_.attention; }
 
  private:
-  // A matrix and what is added to its product; an empty bias adds nothing.
-  struct Linear {
-    std::unique_ptr<Weight> weight;
-    OwnedMatrix bias;
-  };
   struct Block {
     OwnedMatrix attention_norm, mlp_norm;
     OwnedMatrix q_norm, k_norm;  // empty unless qk_norm
@@ -40,7 +35,7 @@ class Decoder final : public Model {
     AttentionShape attention;  // with this layer's window
   };
 
-  Decoder(const ModelSpec& spec, const DecoderPart& part) : spec_(spec), part_(part) {}
+  Decoder(const ModelSpec& spec, const ModelPart& part) : spec_(spec), part_(part) {}
   absl::Status LoadEnds(const WeightLoader& weights);
   absl::StatusOr<Block> LoadBlock(const WeightLoader& weights) const;
   absl::Status LoadAttention(const WeightLoader& weights, Block& block) const;
@@ -53,7 +48,7 @@ class Decoder final : public Model {
   const Weight& head() const { return head_ != nullptr ? *head_ : *embedding_; }
 
   const ModelSpec spec_;
-  const DecoderPart part_;
+  const ModelPart part_;
   RopeTables rope_;
   std::unique_ptr<Weight> embedding_,
       head_;  // no head_: the embedding is the head, or no last stage

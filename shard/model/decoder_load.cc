@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-absl::StatusOr<std::unique_ptr<Model>> Decoder::Load(const ModelSpec& spec, const DecoderPart& part,
+absl::StatusOr<std::unique_ptr<Model>> Decoder::Load(const ModelSpec& spec, const ModelPart& part,
                                                      int32_t max_context,
                                                      const WeightLoader& weights,
                                                      Backend& backend) {

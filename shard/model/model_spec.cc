@@ -8,6 +8,8 @@
 #include "shard/base/status_macros.h"
 #include "shard/model/architectures.h"
 #include "shard/model/config_reader.h"
+#include "shard/model/encoder_config.h"
+#include "shard/model/encoder_families.h"
 #include "shard/model/rope_config.h"
 
 namespace penstock {
@@ -34,7 +36,7 @@ absl::StatusOr<const Architecture*> ParseFamily(const ConfigReader& config) {
   return config.Error(
       key,
       absl::StrCat(name.empty() ? "is missing" : absl::StrCat("\"", name, "\" is not supported"),
-                   "; known: ", KnownArchitectures()));
+                   "; known: ", KnownArchitectures(), ", ", KnownEncoders()));
 }
 
 absl::Status ParseShape(const ConfigReader& config, const Architecture& family, ModelSpec& spec) {
@@ -145,6 +147,10 @@ absl::Status RefuseUnsupported(const ConfigReader& config) {
   ASSIGN_OR_RETURN(const std::string act, config.String("hidden_act", "silu"));
   if (act != "silu" && act != "swish")
     return config.Error("hidden_act", absl::StrCat("\"", act, "\" is not supported; known: silu"));
+  return absl::OkStatus();
+}
+
+absl::Status RefuseQuantized(const ConfigReader& config) {
   if (config.Has("quantization_config"))
     return config.Error("quantization_config", "(a quantized folder) is not supported");
   return absl::OkStatus();
@@ -156,6 +162,13 @@ absl::StatusOr<ModelSpec> ParseModelSpec(const nlohmann::json& config) {
   if (!config.is_object())
     return absl::InvalidArgumentError("model configuration: is not a JSON object");
   const ConfigReader reader(config);
+  RETURN_IF_ERROR(RefuseQuantized(reader));
+  ASSIGN_OR_RETURN(const EncoderClass encoder, FindEncoderClass(reader));
+  if (encoder.family != nullptr) {
+    ASSIGN_OR_RETURN(ModelSpec spec, ParseEncoder(reader, encoder));
+    RETURN_IF_ERROR(ParseStoredType(reader, spec));
+    return spec;
+  }
   ASSIGN_OR_RETURN(const Architecture* family, ParseFamily(reader));
   ModelSpec spec;
   spec.architecture = family->name;

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "shard/backend/activation.h"
 #include "shard/base/dtype.h"
 
 namespace penstock {
@@ -38,23 +39,24 @@ enum class Pooling : uint8_t {
 // What an encoder (BERT family) is beside the numbers that it shares with decoders.
 struct EncoderSpec {
   Pooling pooling = Pooling::kMean;
-  bool normalize = false;           // embeddings get unit length
-  int32_t token_types = 0;          // rows of the segment embedding; 0: none
-  int32_t positions = 0;            // rows of the position embedding
-  int32_t position_offset = 0;      // position p reads row p + offset (roberta: pad id + 1)
-  bool pooler = false;              // bert's tanh layer before the classifier
-  std::vector<std::string> labels;  // of kClassify, in order of id
-  bool single_label = true;         // scores become probabilities by softmax; false: by sigmoid
+  bool normalize = false;       // embeddings get unit length
+  int32_t token_types = 0;      // rows of the segment embedding; 0: none
+  int32_t positions = 0;        // rows of the position embedding
+  int32_t position_offset = 0;  // position p reads row p + offset (roberta: pad id + 1)
+  Activation activation = Activation::kGelu;       // inside the MLP
+  Activation head_activation = Activation::kTanh;  // of the layer before the classifier
+  std::vector<std::string> labels;                 // of kClassify, in order of id
+  bool single_label = true;  // scores become probabilities by softmax; false: by sigmoid
 
   int32_t output_width(int32_t hidden) const {
     return pooling == Pooling::kClassify ? static_cast<int32_t>(labels.size()) : hidden;
   }
 };
 
-// A decoder-only transformer, as numbers. What differs between architectures is a field here when
-// it can be, and a Model subclass only when it cannot.
+// A transformer, as numbers: a decoder, or an encoder where `encoder` is set. What differs between
+// architectures is a field here when it can be, and a Model subclass only when it cannot.
 struct ModelSpec {
-  std::string architecture;  // "llama", "mistral", "qwen2", "qwen3"
+  std::string architecture;  // "llama", "qwen3", "bert", ...: a row of a table
   int32_t layers = 0;
   int32_t hidden = 0;        // width of the residual stream
   int32_t intermediate = 0;  // width inside the MLP
@@ -81,8 +83,9 @@ struct ModelSpec {
   int32_t group() const { return heads / kv_heads; }
 };
 
-// From a Hugging Face config (older and newer spellings). InvalidArgument names the key and, for an
-// unknown architecture, lists those that are known.
+// From a Hugging Face config (older and newer spellings), with what stands beside it in a folder of
+// sentence-transformers (checkpoint/sentence_transformers.h). InvalidArgument names the key and,
+// for an unknown architecture, lists those that are known.
 absl::StatusOr<ModelSpec> ParseModelSpec(const nlohmann::json& config);
 
 }  // namespace penstock

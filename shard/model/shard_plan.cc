@@ -96,46 +96,63 @@ absl::StatusOr<std::vector<Range>> ExplicitLayers(const ModelSpec& spec,
                    " numbers of at least 1 that add up to ", spec.layers));
 }
 
-// Bytes of weights that stand for the time of a decode step.
-// `tensor`.
+// What a layer, and the head behind the last one, take of a step's time, in numbers of weights. A
+// step that decodes is bound by reading the weights, the head's like all others; one that feeds
+// prompts by multiplying with them, and the head multiplies the few rows that draw a token only.
+// Looking rows up in the embedding takes no time in either.
 struct Costs {
-  double layer, embedding, head;
+  double layer, head;
 };
 
-Costs CostsOf(const ModelSpec& spec, DType dtype) {
-  const double bytes = static_cast<double>(SizeOf(dtype)), hidden = spec.hidden;
+Costs CostsOf(const ModelSpec& spec) {
+  const double hidden = spec.hidden;
   const double attention = 2.0 * (spec.heads + spec.kv_heads) * spec.head_dim * hidden;
-  const double table = bytes * spec.vocab * hidden;
-  return {bytes * (attention + 3.0 * spec.intermediate * hidden), table / 8, table};
+  // An encoder's MLP has no gate, and its ends are little beside a layer.
+  if (spec.encoder) return {attention + 2.0 * spec.intermediate * hidden, 0};
+  return {attention + 3.0 * spec.intermediate * hidden, spec.vocab * hidden};
 }
 
-// The slowest stage, and the sum of squares as a measure of evenness, with `first` and `last`
-// layers in the outer stages and the others spread evenly over `inner` stages.
-std::tuple<double, double> Rate(const Costs& costs, int layers, int inner, int first, int last) {
-  const double begin = first * costs.layer + costs.embedding;
-  const double end = last * costs.layer + costs.head;
+// A split with `first` and `last` layers in the outer stages and the others spread evenly over
+// `inner` stages.
+struct OuterLayers {
+  int layers, inner, first, last;
+};
+
+// The slowest stage over the mean, and the sum of squares as a measure of evenness.
+std::tuple<double, double> RatePhase(const Costs& costs, const OuterLayers& split) {
+  const auto& [layers, inner, first, last] = split;
+  const double mean = (layers * costs.layer + costs.head) / (inner + 2);
+  const double begin = first * costs.layer / mean;
+  const double end = (last * costs.layer + costs.head) / mean;
   double slowest = std::max(begin, end), squares = begin * begin + end * end;
   if (inner > 0) {
     const int rest = layers - first - last, larger = rest % inner;
-    const double small = (rest / inner) * costs.layer;
-    const double large = (rest / inner + 1) * costs.layer;
+    const double small = (rest / inner) * costs.layer / mean;
+    const double large = (rest / inner + 1) * costs.layer / mean;
     slowest = std::max(slowest, larger > 0 ? large : small);
     squares += larger * large * large + (inner - larger) * small * small;
   }
   return {slowest, squares};
 }
 
+// One split serves both phases: what counts is the one that it suits worse.
+std::tuple<double, double> Rate(const Costs& costs, const OuterLayers& split) {
+  const auto [decode, decode_squares] = RatePhase(costs, split);
+  const auto [prefill, prefill_squares] = RatePhase({costs.layer, 0}, split);
+  return {std::max(decode, prefill), decode_squares + prefill_squares};
+}
+
 // All layers cost the same, so trying every pair of outer stages tries every split that matters.
 std::vector<Range> BalancedLayers(const ModelSpec& spec, const ShardPlanOptions& options) {
   const int layers = spec.layers, inner = options.pipeline - 2;
   if (options.pipeline == 1) return {{0, layers}};
-  const Costs costs = CostsOf(spec, options.dtype);
+  const Costs costs = CostsOf(spec);
   std::tuple<double, double> best{};
   std::vector<int> counts;
   for (int first = 1; first < layers; ++first) {
     const int least = inner > 0 ? 1 : layers - first;
     for (int last = least; last <= layers - first - inner; ++last) {
-      const auto rating = Rate(costs, layers, inner, first, last);
+      const auto rating = Rate(costs, {layers, inner, first, last});
       if (!counts.empty() && rating >= best) continue;
       best = rating;
       counts = {first, last};

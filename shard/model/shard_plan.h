@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "shard/base/dtype.h"
 #include "shard/base/range.h"
 #include "shard/model/model_spec.h"
 
@@ -14,9 +13,9 @@ namespace penstock {
 struct ShardPlanOptions {
   int tensor = 1;
   int pipeline = 1;
-  DType dtype = DType::kF16;  // of the weights; decides the bytes that balance the stages
-  // Layers of each stage, first to last; empty: balanced by bytes and time, the embedding and the
-  // LM head counted.
+  // Layers of each stage, first to last; empty: such that the slowest stage is as close to the mean
+  // as can be in the phase that the split suits worse, prefill or decode. The LM head takes time
+  // when decoding only.
   std::vector<int> layers{};
 };
 

@@ -32,6 +32,8 @@ WeightLoader WeightLoader::Under(absl::string_view prefix) const {
 
 std::string WeightLoader::Name(absl::string_view name) const { return absl::StrCat(prefix_, name); }
 
+bool WeightLoader::Has(absl::string_view name) const { return checkpoint_.Find(Name(name)).ok(); }
+
 absl::Status WeightLoader::CheckShape(absl::string_view name,
                                       std::initializer_list<int64_t> expected) const {
   ASSIGN_OR_RETURN(const TensorInfo info, checkpoint_.Find(name));

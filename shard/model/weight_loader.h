@@ -26,6 +26,8 @@ class WeightLoader {
   // Names get "prefix." before what they have already.
   WeightLoader Under(absl::string_view prefix) const;
 
+  bool Has(absl::string_view name) const;
+
   struct Part {
     absl::string_view name;
     int64_t rows = 0;  // of the whole tensor, checked
@@ -49,6 +51,12 @@ class WeightLoader {
   DType dtype_;
   ReadProgress* progress_;
   std::string prefix_;
+};
+
+// A matrix and what is added to its product; an empty bias adds nothing.
+struct Linear {
+  std::unique_ptr<Weight> weight;
+  OwnedMatrix bias;
 };
 
 // A [rows, cols] f32 matrix on the backend with these values; the span may die after the call.

@@ -15,6 +15,7 @@ class CountingBackend final : public Backend {
 
   DenseOps& dense() override { return inner_->dense(); }
   AttentionOps& attention() override { return inner_->attention(); }
+  EncoderOps& encoder() override { return inner_->encoder(); }
   SamplingOps& sampling() override { return inner_->sampling(); }
   absl::StatusOr<OwnedMatrix> Allocate(int64_t rows, int64_t cols, DType dtype) override {
     bytes += rows * cols * static_cast<int64_t>(SizeOf(dtype));

@@ -2,30 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
-#include <stdexcept>
 #include <thread>
 
-#include "nlohmann/json.hpp"
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/base/status_macros.h"
 #include "shard/comm/local_comm.h"
 #include "shard/model/model.h"
+#include "tests/support/golden_file.h"
 
 namespace penstock {
 namespace {
-
-template <typename T>
-std::vector<T> ReadArray(const std::string& file, const nlohmann::json& entry, size_t data) {
-  const size_t begin = entry.at("data_offsets").at(0), end = entry.at("data_offsets").at(1);
-  std::vector<T> out((end - begin) / sizeof(T));
-  std::memcpy(out.data(), file.data() + data + begin, end - begin);
-  return out;
-}
 
 // One rank of a group: a backend, its part of the model and the memory for one sequence.
 class Rank {
@@ -108,11 +96,12 @@ class Rank {
                      backend_->Allocate(1, footprint.scratch_floats, DType::kF32));
     ASSIGN_OR_RETURN(const OwnedMatrix x, backend_->Allocate(rows, spec_.hidden, DType::kF32));
     ASSIGN_OR_RETURN(const OwnedMatrix out, backend_->Allocate(rows, columns, DType::kF32));
-    ForwardContext ctx{backend_->dense(), backend_->attention(), group_, batch, scratch.view};
+    ForwardContext ctx{backend_->dense(), backend_->attention(), backend_->encoder(), group_, batch,
+                       scratch.view};
     model_->Embed(ctx, x.view);
     for (int i = 0; i < model_->layers(); ++i)
-      model_->Layer(ctx, i, *caches_[static_cast<size_t>(i)], x.view);
-    model_->Logits(ctx, x.view, out.view);
+      model_->Layer(ctx, i, caches_[static_cast<size_t>(i)].get(), x.view);
+    model_->Head(ctx, x.view, out.view);
     std::vector<float> padded(static_cast<size_t>(rows * columns));
     backend_->Download(out.view, padded.data());
     RETURN_IF_ERROR(backend_->Sync());
@@ -151,15 +140,9 @@ std::vector<std::string> GoldenModels() {
 }
 
 Golden ReadGolden(const std::string& name) {
-  std::ifstream stream(GoldenFolder(name) + "/golden.safetensors", std::ios::binary);
-  const std::string file{std::istreambuf_iterator<char>(stream), {}};
-  if (file.size() < 8) throw std::runtime_error("no golden.safetensors for " + name);
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof(length));
-  const nlohmann::json header = nlohmann::json::parse(file.substr(8, length));
-  return {ReadArray<int32_t>(file, header.at("input_ids"), 8 + length),
-          ReadArray<float>(file, header.at("logits"), 8 + length),
-          ReadArray<int32_t>(file, header.at("greedy"), 8 + length)};
+  const GoldenFile file(GoldenFolder(name) + "/golden.safetensors");
+  return {file.Read<int32_t>("input_ids"), file.Read<float>("logits"),
+          file.Read<int32_t>("greedy")};
 }
 
 absl::StatusOr<std::vector<float>> RunModel(const Checkpoint& checkpoint, const ModelSpec& spec,

@@ -1,13 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "absl/strings/str_cat.h"
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/model/model.h"
 #include "shard/model/scratch.h"
 #include "shard/model/weight_loader.h"
+#include "tests/model/altered_checkpoint.h"
 #include "tests/model/counting_backend.h"
 #include "tests/model/golden_model.h"
 
@@ -16,35 +14,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// A real checkpoint with some tensors missing or of another shape.
-class AlteredCheckpoint final : public Checkpoint {
- public:
-  explicit AlteredCheckpoint(const Checkpoint& inner) : inner_(inner) {}
-  void Remove(const std::string& name) { shapes_[name] = {}; }
-  void Reshape(const std::string& name, std::vector<int64_t> shape) { shapes_[name] = shape; }
-
-  const std::string& path() const override { return inner_.path(); }
-  const nlohmann::json& config() const override { return inner_.config(); }
-  const nlohmann::json& metadata() const override { return inner_.metadata(); }
-  std::vector<TensorInfo> Tensors() const override { return inner_.Tensors(); }
-  absl::StatusOr<TensorInfo> Find(absl::string_view name) const override {
-    auto info = inner_.Find(name);
-    const auto altered = shapes_.find(std::string(name));
-    if (!info.ok() || altered == shapes_.end()) return info;
-    if (altered->second.empty()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
-    info->shape = altered->second;
-    return info;
-  }
-  absl::Status Read(absl::string_view name, Range rows, Range cols, DType dtype, void* out,
-                    ReadProgress* progress) const override {
-    return inner_.Read(name, rows, cols, dtype, out, progress);
-  }
-
- private:
-  const Checkpoint& inner_;
-  std::map<std::string, std::vector<int64_t>> shapes_;
-};
 
 class Load : public testing::Test {
  protected:

@@ -154,8 +154,8 @@ TEST(ModelSpec, FactorsComeAsTheyAre) {
 }
 
 TEST(ModelSpec, UnknownArchitectureListsTheKnownOnes) {
-  const std::string error = ErrorOf({{"architectures", {"BertModel"}}, {"model_type", "llama"}});
-  EXPECT_THAT(error, HasSubstr("architectures \"BertModel\""));
+  const std::string error = ErrorOf({{"architectures", {"MPNetModel"}}, {"model_type", "llama"}});
+  EXPECT_THAT(error, HasSubstr("architectures \"MPNetModel\""));
   for (const Architecture& row : Architectures()) EXPECT_THAT(error, HasSubstr(row.class_name));
   EXPECT_THAT(ErrorOf(json::object()), HasSubstr("model_type is missing"));
   EXPECT_THAT(ErrorOf({{"architectures", json::array()}}), HasSubstr("architectures is missing"));

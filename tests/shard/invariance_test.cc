@@ -31,7 +31,7 @@ TEST_P(InvarianceTest, BitsDependOnTheTensorDegreeAlone) {
     std::vector<float> reference;
     for (int pipeline = 1; pipeline <= most_stages; ++pipeline) {
       TestGroupOptions options;
-      options.model = GetParam();
+      options.model = std::string("models/") + GetParam();
       options.tensor = tensor;
       options.pipeline = pipeline;
       const auto executor = LoadTestGroup(options);
@@ -53,7 +53,7 @@ TEST_P(InvarianceTest, BitsDependOnTheTensorDegreeAlone) {
 
 TEST_P(InvarianceTest, ASequenceDoesNotFeelItsBatchMates) {
   TestGroupOptions options;
-  options.model = GetParam();
+  options.model = std::string("models/") + GetParam();
   options.tensor = 2;
   options.pipeline = 2;
   const auto executor = LoadTestGroup(options);

@@ -7,6 +7,7 @@
 namespace penstock {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class MemoryPlanTest : public ::testing::Test {
@@ -106,6 +107,74 @@ TEST_F(MemoryPlanTest, ContradictionsAreNamed) {
   options = {};
   options.max_sequences = 1024;
   EXPECT_THAT(std::string(Plan(1, 1, options).status().message()), HasSubstr("max_step_tokens"));
+}
+
+class EncoderMemoryPlanTest : public MemoryPlanTest {
+ protected:
+  EncoderMemoryPlanTest() {
+    spec_.architecture = "bert";
+    spec_.kv_heads = spec_.heads;
+    spec_.max_context = 512;
+    spec_.encoder.emplace();
+    spec_.encoder->positions = 514;
+    spec_.encoder->token_types = 2;
+  }
+  std::string ErrorOf(const MemoryPlanOptions& options) {
+    return std::string(Plan(2, 2, options).status().message());
+  }
+};
+
+TEST_F(EncoderMemoryPlanTest, AStepHasRoomForWholeSequencesAndThereIsNoCache) {
+  const auto memory = Plan(2, 2, {});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(memory->info.kv_blocks, 0);
+  EXPECT_EQ(memory->info.kv_block_size, 0);
+  EXPECT_EQ(memory->info.max_context, 512);
+  EXPECT_EQ(memory->info.max_step_tokens, 4096);
+  EXPECT_EQ(memory->options.max_step_tokens, 4096);
+  EXPECT_EQ(memory->info.output_width, 512);
+  EXPECT_EQ(memory->info.token_types, 2);
+  for (const RankMemory& rank : memory->ranks) EXPECT_EQ(rank.kv, 0);
+  spec_.max_context = 8192;
+  EXPECT_EQ(Plan(1, 1, {})->info.max_step_tokens, 8192);
+}
+
+TEST_F(EncoderMemoryPlanTest, SettingsThatCannotWorkAreNamed) {
+  MemoryPlanOptions options;
+  options.max_step_tokens = 511;
+  EXPECT_THAT(ErrorOf(options),
+              AllOf(HasSubstr("max_step_tokens (511)"), HasSubstr("max_context (512)")));
+  options.max_context = 511;
+  EXPECT_TRUE(Plan(1, 1, options).ok());
+  options.max_context = 513;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("exceeds the 512 positions"));
+  options = {};
+  options.kv_tokens = 4096;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("kv_tokens (4096) is set, but bert has no KV cache"));
+}
+
+TEST_F(EncoderMemoryPlanTest, ARefusalNamesTheLargestStepThatFitsAndThatOneDoes) {
+  const int64_t full = Plan(1, 1, {})->total();
+  MemoryPlanOptions options;
+  options.available_bytes = full - (int64_t{2} << 20);
+  const std::string message(Plan(1, 1, options).status().message());
+  const std::string phrase = "--max-step-tokens that fits is ";
+  ASSERT_THAT(message, HasSubstr(phrase));
+  options.max_step_tokens = std::stoi(message.substr(message.find(phrase) + phrase.size()));
+  EXPECT_TRUE(Plan(1, 1, options).ok());
+  options.max_step_tokens += 16;
+  EXPECT_FALSE(Plan(1, 1, options).ok());
+  options.available_bytes = 1 << 20;
+  EXPECT_THAT(std::string(Plan(1, 1, options).status().message()), HasSubstr("smaller --dtype"));
+}
+
+// A row's products with the weights cost hidden x width each, those with a token of its context
+// twice the heads' width.
+TEST_F(MemoryPlanTest, ContextCostIsTheShareOfAttention) {
+  const auto memory = Plan(1, 1, {});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const double weights = 512.0 * (2 * 8 + 2 * 2) * 64 + 3.0 * 512 * 1024;
+  EXPECT_NEAR(memory->info.context_cost, 2.0 * 8 * 64 / weights, 1e-8);
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ class ScriptedModel final : public Model {
   ScriptedModel(int rank, int layers, LayerScript layer)
       : rank_(rank), layers_(layers), layer_(std::move(layer)) {}
   void Embed(ForwardContext&, Matrix x) const override { Fill(x, 0); }
-  void Layer(ForwardContext& ctx, int, KvCache&, Matrix x) const override { layer_(ctx, rank_, x); }
-  void Logits(ForwardContext&, Matrix, Matrix logits) const override {
+  void Layer(ForwardContext& ctx, int, KvCache*, Matrix x) const override { layer_(ctx, rank_, x); }
+  void Head(ForwardContext&, Matrix, Matrix logits) const override {
     Fill(logits, 0);
     for (int64_t row = 0; row < logits.rows; ++row) logits.F32()[row * logits.stride + 7] = 1;
   }

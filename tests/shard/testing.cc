@@ -19,12 +19,11 @@ T Must(absl::StatusOr<T> value) {
 
 std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options) {
   const auto checkpoint =
-      Must(Checkpoint::Open(std::string(PENSTOCK_TEST_DATA "/models/") + options.model));
+      Must(Checkpoint::Open(std::string(PENSTOCK_TEST_DATA "/") + options.model));
   const ModelSpec spec = Must(ParseModelSpec(checkpoint->config()));
   ShardPlanOptions cut;
   cut.tensor = options.tensor;
   cut.pipeline = options.pipeline;
-  cut.dtype = options.dtype;
   const ShardPlan plan = Must(ShardPlan::Create(spec, cut));
   MemoryPlanOptions memory;
   memory.dtype = options.dtype;
@@ -32,7 +31,7 @@ std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options) {
   memory.max_context = std::min(spec.max_context, 64);
   memory.max_sequences = options.max_sequences;
   memory.max_step_tokens = options.max_step_tokens;
-  memory.kv_tokens = options.kv_tokens;
+  memory.kv_tokens = spec.encoder ? 0 : options.kv_tokens;
   CpuOptions cpu;
   cpu.threads = 1;
   const auto backend = Must(MakeCpuBackend(cpu));
@@ -74,6 +73,25 @@ StepBatch MakeStep(const Executor& executor, int64_t step, const std::vector<Pie
   }
   batch.seq_begin.push_back(static_cast<int32_t>(batch.tokens.size()));
   batch.block_begin.push_back(static_cast<int32_t>(batch.blocks.size()));
+  return batch;
+}
+
+StepBatch MakeEncodeStep(const Executor& executor, int64_t step,
+                         const std::vector<WholeSequence>& sequences) {
+  StepBatch batch;
+  batch.step = step;
+  batch.epoch = executor.epoch();
+  batch.kind = StepKind::kEncode;
+  batch.seq_begin = {0};
+  for (const WholeSequence& sequence : sequences) {
+    const auto length = static_cast<int32_t>(sequence.tokens.size());
+    const std::vector<int32_t>& types = sequence.token_types;
+    batch.tokens.insert(batch.tokens.end(), sequence.tokens.begin(), sequence.tokens.end());
+    batch.token_types.insert(batch.token_types.end(), types.begin(), types.end());
+    for (int32_t i = 0; i < length; ++i) batch.positions.push_back(i);
+    batch.seq_begin.push_back(batch.seq_begin.back() + length);
+    batch.context_lens.push_back(length);
+  }
   return batch;
 }
 

@@ -9,14 +9,14 @@
 namespace penstock {
 
 struct TestGroupOptions {
-  std::string model = "llama-uneven";  // a folder of tests/data/models
+  std::string model = "models/llama-uneven";  // a folder of tests/data
   int tensor = 1;
   int pipeline = 1;
   DType dtype = DType::kF32;
   int32_t max_sequences = 64;
   int32_t max_step_tokens = 64;
-  int32_t kv_tokens = 1024;
-  int32_t vocab = 0;  // ids that may be fed and drawn; 0: the model's
+  int32_t kv_tokens = 1024;  // an encoder has none
+  int32_t vocab = 0;         // ids that may be fed and drawn; 0: the model's
   std::chrono::milliseconds step_timeout{20000};
 };
 
@@ -32,6 +32,13 @@ struct Piece {
 
 // A step over these pieces; the logits of every row come back.
 StepBatch MakeStep(const Executor& executor, int64_t step, const std::vector<Piece>& pieces);
+
+// A sequence of an encode step; token_types may be empty.
+struct WholeSequence {
+  std::vector<int32_t> tokens, token_types;
+};
+StepBatch MakeEncodeStep(const Executor& executor, int64_t step,
+                         const std::vector<WholeSequence>& sequences);
 
 // `count` token ids of a small vocabulary, by seed.
 std::vector<int32_t> RandomTokens(int count, unsigned seed);

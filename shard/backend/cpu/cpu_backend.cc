@@ -8,6 +8,7 @@
 #include "shard/backend/cpu/attention.h"
 #include "shard/backend/cpu/cpu_context.h"
 #include "shard/backend/cpu/dense.h"
+#include "shard/backend/cpu/encoder.h"
 #include "shard/backend/cpu/kv_cache.h"
 #include "shard/backend/cpu/memory.h"
 #include "shard/backend/cpu/packed_weight.h"
@@ -25,10 +26,12 @@ class CpuBackend : public Backend {
         context_{isa, bf16_dot, &pool_, absl::OkStatus()},
         dense_(context_),
         attention_(context_),
+        encoder_(context_),
         sampler_(context_) {}
 
   DenseOps& dense() override { return dense_; }
   AttentionOps& attention() override { return attention_; }
+  EncoderOps& encoder() override { return encoder_; }
   SamplingOps& sampling() override { return sampler_; }
 
   absl::StatusOr<OwnedMatrix> Allocate(int64_t rows, int64_t cols, DType dtype) override {
@@ -87,6 +90,7 @@ class CpuBackend : public Backend {
   CpuContext context_;
   CpuDense dense_;
   CpuAttention attention_;
+  CpuEncoder encoder_;
   CpuSampler sampler_;
 };
 

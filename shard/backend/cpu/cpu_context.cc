@@ -1,6 +1,14 @@
 #include "shard/backend/cpu/cpu_context.h"
 
+#include <algorithm>
+
 namespace penstock {
+namespace {
+
+// Numbers per thread below which waking the others costs more than it saves.
+constexpr int64_t kGrain = 1 << 14;
+
+}  // namespace
 
 bool CpuContext::CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType dtype,
                              absl::string_view op, absl::string_view name) {
@@ -14,6 +22,14 @@ bool CpuContext::CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType 
                                                Name(m.dtype), " with stride ", m.stride,
                                                m.data == nullptr ? " without data" : "")));
   return false;
+}
+
+void CpuContext::ForRows(int64_t rows, int64_t cols,
+                         absl::FunctionRef<void(int64_t row)> task) const {
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cols));
+  pool->ForRanges(rows, grain, [&](Range range) {
+    for (int64_t row = range.begin; row < range.end; ++row) task(row);
+  });
 }
 
 }  // namespace penstock

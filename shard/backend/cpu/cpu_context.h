@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +35,8 @@ struct CpuContext {
   // Likewise: `m` is a [rows, cols] matrix of `dtype` with data behind it.
   bool CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType dtype, absl::string_view op,
                    absl::string_view name);
+  // Calls task(row) for every row of `cols` numbers, shared out over the pool when that saves time.
+  void ForRows(int64_t rows, int64_t cols, absl::FunctionRef<void(int64_t row)> task) const;
 };
 
 // The function for a storage type.

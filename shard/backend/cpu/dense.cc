@@ -6,19 +6,6 @@
 #include "shard/backend/cpu/matmul.h"
 
 namespace penstock {
-namespace {
-
-// Numbers per thread below which waking the others costs more than it saves.
-constexpr int64_t kGrain = 1 << 14;
-
-}  // namespace
-
-void CpuDense::ForRows(int64_t rows, int64_t cols, absl::FunctionRef<void(int64_t row)> task) {
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cols));
-  context_.pool->ForRanges(rows, grain, [&](Range range) {
-    for (int64_t row = range.begin; row < range.end; ++row) task(row);
-  });
-}
 
 const PackedWeight* CpuDense::Packed(const Weight& weight, absl::string_view op) {
   const auto* packed = dynamic_cast<const PackedWeight*>(&weight);
@@ -31,7 +18,7 @@ void CpuDense::Embed(const Weight& table, Matrix ids, int32_t first_id, Matrix o
   if (packed == nullptr || !context_.CheckMatrix(ids, 1, out.rows, DType::kI32, "Embed", "ids") ||
       !context_.CheckMatrix(out, out.rows, table.cols(), DType::kF32, "Embed", "out"))
     return;
-  ForRows(out.rows, out.cols * 8, [&](int64_t i) {
+  context_.ForRows(out.rows, out.cols * 8, [&](int64_t i) {
     const int64_t row = int64_t{ids.I32()[i]} - first_id;
     float* to = static_cast<float*>(out.At(i, 0));
     if (row >= 0 && row < packed->rows()) {
@@ -65,7 +52,7 @@ void CpuDense::MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) {
 void CpuDense::RoundRows(const Matrix& x, int64_t padded_cols) {
   const size_t size = static_cast<size_t>(x.rows * padded_cols);
   if (rounded_.size() < size) rounded_.resize(size);
-  ForRows(x.rows, x.cols, [&](int64_t i) {
+  context_.ForRows(x.rows, x.cols, [&](int64_t i) {
     BF16* to = rounded_.data() + i * padded_cols;
     to[padded_cols - 1].bits = 0;
     context_.isa.bf16_dot->round_row(static_cast<const float*>(x.At(i, 0)), x.cols, to);
@@ -77,7 +64,7 @@ void CpuDense::RmsNorm(Matrix x, Matrix weight, float eps, Matrix out) {
       !context_.CheckMatrix(out, x.rows, x.cols, DType::kF32, "RmsNorm", "out") ||
       !context_.CheckMatrix(weight, 1, x.cols, DType::kF32, "RmsNorm", "weight"))
     return;
-  ForRows(x.rows, x.cols, [&](int64_t i) {
+  context_.ForRows(x.rows, x.cols, [&](int64_t i) {
     context_.kernels().rms_norm(static_cast<const float*>(x.At(i, 0)), weight.F32(), eps, x.cols,
                                 static_cast<float*>(out.At(i, 0)));
   });
@@ -90,7 +77,7 @@ void CpuDense::AddRmsNorm(Matrix delta, Matrix weight, float eps, Matrix residua
       !context_.CheckMatrix(out, rows, cols, DType::kF32, "AddRmsNorm", "out") ||
       !context_.CheckMatrix(weight, 1, cols, DType::kF32, "AddRmsNorm", "weight"))
     return;
-  ForRows(rows, cols, [&](int64_t i) {
+  context_.ForRows(rows, cols, [&](int64_t i) {
     context_.kernels().add_rms_norm(static_cast<const float*>(delta.At(i, 0)), weight.F32(), eps,
                                     cols, static_cast<float*>(residual.At(i, 0)),
                                     static_cast<float*>(out.At(i, 0)));
@@ -103,7 +90,7 @@ void CpuDense::HeadRmsNorm(Matrix weight, float eps, int32_t head_dim, Matrix in
       !context_.CheckMatrix(inout, inout.rows, inout.cols, DType::kF32, "HeadRmsNorm", "inout") ||
       !context_.CheckMatrix(weight, 1, head_dim, DType::kF32, "HeadRmsNorm", "weight"))
     return;
-  ForRows(inout.rows, inout.cols, [&](int64_t i) {
+  context_.ForRows(inout.rows, inout.cols, [&](int64_t i) {
     for (int64_t c = 0; c < inout.cols; c += head_dim) {
       float* head = static_cast<float*>(inout.At(i, c));
       context_.kernels().rms_norm(head, weight.F32(), eps, head_dim, head);
@@ -115,7 +102,7 @@ void CpuDense::Add(Matrix delta, Matrix inout) {
   if (!context_.CheckMatrix(delta, inout.rows, inout.cols, DType::kF32, "Add", "delta") ||
       !context_.CheckMatrix(inout, delta.rows, delta.cols, DType::kF32, "Add", "inout"))
     return;
-  ForRows(inout.rows, inout.cols, [&](int64_t i) {
+  context_.ForRows(inout.rows, inout.cols, [&](int64_t i) {
     context_.kernels().add(static_cast<const float*>(delta.At(i, 0)), inout.cols,
                            static_cast<float*>(inout.At(i, 0)));
   });
@@ -125,7 +112,7 @@ void CpuDense::SiluMul(Matrix gate_up, Matrix out) {
   if (!context_.CheckMatrix(gate_up, out.rows, out.cols * 2, DType::kF32, "SiluMul", "gate_up") ||
       !context_.CheckMatrix(out, gate_up.rows, out.cols, DType::kF32, "SiluMul", "out"))
     return;
-  ForRows(out.rows, out.cols * 4, [&](int64_t i) {
+  context_.ForRows(out.rows, out.cols * 4, [&](int64_t i) {
     context_.kernels().silu_mul(static_cast<const float*>(gate_up.At(i, 0)),
                                 static_cast<const float*>(gate_up.At(i, out.cols)), out.cols,
                                 static_cast<float*>(out.At(i, 0)));
@@ -150,7 +137,7 @@ void CpuDense::Copy(Matrix from, Matrix to) {
       !context_.CheckMatrix(to, from.rows, from.cols, from.dtype, "Copy", "to"))
     return;
   if (to.cols == 0) return;
-  ForRows(to.rows, to.cols, [&](int64_t i) {
+  context_.ForRows(to.rows, to.cols, [&](int64_t i) {
     std::memcpy(to.At(i, 0), from.At(i, 0), static_cast<size_t>(to.cols) * SizeOf(to.dtype));
   });
 }

@@ -29,7 +29,6 @@ class CpuDense : public DenseOps {
   const PackedWeight* Packed(const Weight& weight, absl::string_view op);
   // x's rows rounded to bf16, [rows, padded cols], in rounded_.
   void RoundRows(const Matrix& x, int64_t padded_cols);
-  void ForRows(int64_t rows, int64_t cols, absl::FunctionRef<void(int64_t row)> task);
 
   CpuContext& context_;
   std::vector<BF16> rounded_;  // grows to the largest step

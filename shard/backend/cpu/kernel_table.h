@@ -89,6 +89,20 @@ struct KernelTable {
   // out = exp((x - shift) * scale); relative error below 2e-7, 0 below exp(-87.3).
   void (*exp_shifted)(const float* x, float shift, float scale, int64_t n, float* out);
 
+  // By Activation, each in place over n numbers.
+  void (*gelu)(int64_t n, float* inout);
+  void (*gelu_tanh)(int64_t n, float* inout);
+  void (*relu)(int64_t n, float* inout);
+  void (*tanh)(int64_t n, float* inout);
+  // out = (x - mean) / sqrt(variance + eps) * weight + bias, n numbers; out may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
+                     float* out);
+  // inout += delta first; the result is in inout.
+  void (*add_layer_norm)(const float* delta, const float* weight, const float* bias, float eps,
+                         int64_t n, float* inout);
+  void (*mean_rows)(const float* x, int64_t stride, int64_t rows, int64_t n, float* out);
+  void (*normalize_row)(int64_t n, float* inout);  // to length 1
+
   // Writes one token's key and value as lane `lane` of a tile.
   PerDType<void(const float* key, const float* value, int64_t head_dim, int lane, void* keys,
                 void* values)>

@@ -11,11 +11,13 @@ namespace {
 
 // Calls step(i, load, store) for every 16 numbers, with whole vectors while they last.
 struct WholeVector {
+  inline Vec16 Keep(Vec16 v) const { return v; }  // 0 in lanes behind the end
   inline Vec16 Get(const float* p) const { return Load(p); }
   inline void Put(Vec16 v, float* p) const { Store(v, p); }
 };
 struct PartVector {
   int64_t n;
+  inline Vec16 Keep(Vec16 v) const { return KeepRange(v, 0, static_cast<int>(n), 0.0f); }
   inline Vec16 Get(const float* p) const { return LoadFirst(p, n); }
   inline void Put(Vec16 v, float* p) const { StoreFirst(v, n, p); }
 };

@@ -6,6 +6,7 @@
 #include "shard/backend/cpu/kernel_table.h"
 #include "shard/backend/cpu/kernels_elementwise.h"
 #include "shard/backend/cpu/kernels_attention.h"  // uses the one before
+#include "shard/backend/cpu/kernels_encoder.h"
 #include "shard/backend/cpu/kernels_matmul.h"
 // clang-format on
 
@@ -22,6 +23,14 @@ constexpr KernelTable MakeKernelTable(const char* isa) {
       .silu_mul = SiluMul,
       .rotate = Rotate,
       .exp_shifted = ExpShifted,
+      .gelu = Apply<Gelu>,
+      .gelu_tanh = Apply<GeluTanh>,
+      .relu = Apply<Relu>,
+      .tanh = Apply<Tanh>,
+      .layer_norm = LayerNorm,
+      .add_layer_norm = AddLayerNorm,
+      .mean_rows = MeanRows,
+      .normalize_row = NormalizeRow,
       .write_kv = {WriteKv<float>, WriteKv<F16>, WriteKv<BF16>},
       .attend_chunk = {AttendChunk<float>, AttendChunk<F16>, AttendChunk<BF16>},
       .merge_part = MergePart,

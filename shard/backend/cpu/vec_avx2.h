@@ -111,6 +111,11 @@ inline Vec16 ZeroBelow(Vec16 v, Vec16 x, float limit) {
   return {_mm256_and_ps(_mm256_cmp_ps(x.lo, bound, _CMP_NLT_UQ), v.lo),
           _mm256_and_ps(_mm256_cmp_ps(x.hi, bound, _CMP_NLT_UQ), v.hi)};
 }
+inline Vec16 SelectBelow(Vec16 x, float limit, Vec16 below, Vec16 other) {
+  const __m256 bound = _mm256_set1_ps(limit);
+  return {_mm256_blendv_ps(other.lo, below.lo, _mm256_cmp_ps(x.lo, bound, _CMP_LT_OQ)),
+          _mm256_blendv_ps(other.hi, below.hi, _mm256_cmp_ps(x.hi, bound, _CMP_LT_OQ))};
+}
 inline __m256 PowerOfTwo(__m256 shifted) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(0x3f800000)));

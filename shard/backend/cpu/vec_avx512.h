@@ -71,6 +71,10 @@ inline Vec16 ZeroBelow(Vec16 v, Vec16 x, float limit) {
   const __mmask16 keep = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(limit), _CMP_NLT_UQ);
   return {_mm512_maskz_mov_ps(keep, v.v)};
 }
+inline Vec16 SelectBelow(Vec16 x, float limit, Vec16 below, Vec16 other) {
+  const __mmask16 mask = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(limit), _CMP_LT_OQ);
+  return {_mm512_mask_mov_ps(other.v, mask, below.v)};
+}
 inline Vec16 PowerOfTwo(Vec16 shifted) {
   const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted.v), 23);
   return {_mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(0x3f800000)))};

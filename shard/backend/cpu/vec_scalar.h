@@ -93,6 +93,10 @@ inline Vec16 KeepRange(Vec16 v, int begin, int end, float fill) {
 inline Vec16 ZeroBelow(Vec16 v, Vec16 x, float limit) {
   return PerLane([&](int i) { return x.lane[i] < limit ? 0.0f : v.lane[i]; });
 }
+// `below` in lanes where x < limit, `other` in the others.
+inline Vec16 SelectBelow(Vec16 x, float limit, Vec16 below, Vec16 other) {
+  return PerLane([&](int i) { return x.lane[i] < limit ? below.lane[i] : other.lane[i]; });
+}
 // 2^n, where the mantissa's low bits of `shifted` are the integer n.
 inline Vec16 PowerOfTwo(Vec16 shifted) {
   return PerLane([&](int i) {

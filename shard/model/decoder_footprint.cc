@@ -1,28 +1,14 @@
-#include "shard/model/decoder_part.h"
+#include "shard/model/decoder_footprint.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "shard/model/rope.h"
 
 namespace penstock {
 namespace {
 
-Range Times(Range range, int64_t factor) { return {range.begin * factor, range.end * factor}; }
-
-AttentionShape ShapeOf(const ModelSpec& spec, Range heads, Range kv_heads) {
-  AttentionShape shape;
-  shape.heads = static_cast<int32_t>(heads.size());
-  shape.kv_heads = static_cast<int32_t>(kv_heads.size());
-  shape.head_begin = static_cast<int32_t>(heads.begin);
-  shape.group = spec.group();
-  shape.head_dim = spec.head_dim;
-  shape.scale = 1.0f / std::sqrt(static_cast<float>(spec.head_dim));
-  return shape;
-}
-
 // Vectors of one layer, in floats: norms and biases.
-int64_t LayerVectorFloats(const ModelSpec& spec, const DecoderPart& part) {
+int64_t LayerVectorFloats(const ModelSpec& spec, const ModelPart& part) {
   int64_t floats = 2 * part.hidden;
   if (spec.qkv_bias) floats += part.qkv_rows();
   if (spec.qk_norm) floats += 2 * spec.head_dim;
@@ -34,39 +20,24 @@ int64_t LayerVectorFloats(const ModelSpec& spec, const DecoderPart& part) {
 
 }  // namespace
 
-DecoderPart::DecoderPart(const ModelSpec& spec, const ShardPlan& plan, int rank)
-    : layers(plan.Layers(plan.stage(rank))),
-      q(Times(plan.Heads(plan.tensor_rank(rank)), spec.head_dim)),
-      kv(Times(plan.KvHeads(plan.tensor_rank(rank)), spec.head_dim)),
-      intermediate(plan.Intermediate(plan.tensor_rank(rank))),
-      vocab(plan.Vocab(plan.tensor_rank(rank))),
-      vocab_part(plan.vocab_part()),
-      hidden(spec.hidden),
-      tensor(plan.tensor()),
-      adds_bias(plan.tensor_rank(rank) == 0),
-      embeds(plan.first_stage(rank)),
-      heads(plan.last_stage(rank)),
-      attention(ShapeOf(spec, plan.Heads(plan.tensor_rank(rank)),
-                        plan.KvHeads(plan.tensor_rank(rank)))) {}
-
-BranchScratch::BranchScratch(const DecoderPart& part, int64_t rows, Scratch& from)
+BranchScratch::BranchScratch(const ModelPart& part, int64_t rows, Scratch& from)
     : normed(from.Take(rows, part.hidden)), delta(from.Take(rows, part.hidden)) {}
 
-AttentionScratch::AttentionScratch(const DecoderPart& part, int64_t rows, Scratch& from)
+AttentionScratch::AttentionScratch(const ModelPart& part, int64_t rows, Scratch& from)
     : qkv(from.Take(rows, part.qkv_rows())), mixed(from.Take(rows, part.q.size())) {}
 
-MlpScratch::MlpScratch(const DecoderPart& part, int64_t rows, Scratch& from)
+MlpScratch::MlpScratch(const ModelPart& part, int64_t rows, Scratch& from)
     : gate_up(from.Take(rows, 2 * part.intermediate.size())),
       activated(from.Take(rows, part.intermediate.size())) {}
 
-LogitsScratch::LogitsScratch(const DecoderPart& part, int64_t samples, Scratch& from)
+LogitsScratch::LogitsScratch(const ModelPart& part, int64_t samples, Scratch& from)
     : picked(from.Take(samples, part.hidden)), normed(from.Take(samples, part.hidden)) {
   if (part.tensor == 1) return;
   mine = from.Take(samples, part.vocab_part);
   all = from.Take(samples * part.tensor, part.vocab_part);
 }
 
-int64_t ScratchFloats(const DecoderPart& part, int64_t rows, int64_t samples) {
+int64_t ScratchFloats(const ModelPart& part, int64_t rows, int64_t samples) {
   Scratch attention, logits;
   const BranchScratch branch(part, rows, attention);
   Scratch mlp = attention;
@@ -76,8 +47,8 @@ int64_t ScratchFloats(const DecoderPart& part, int64_t rows, int64_t samples) {
   return std::max({attention.used(), mlp.used(), part.heads ? logits.used() : 0});
 }
 
-int64_t WeightBytes(const ModelSpec& spec, const DecoderPart& part, DType dtype,
-                    int32_t max_context, const Backend& backend) {
+int64_t WeightBytes(const ModelSpec& spec, const ModelPart& part, DType dtype, int32_t max_context,
+                    const Backend& backend) {
   const auto weight = [&](int64_t rows, int64_t cols) {
     return backend.WeightBytes(rows, cols, dtype);
   };
