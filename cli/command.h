@@ -19,6 +19,9 @@ struct Command {
 Command MakeServeCommand(CLI::App& program);
 Command MakePlanCommand(CLI::App& program);
 Command MakeGenerateCommand(CLI::App& program);
+Command MakeEmbedCommand(CLI::App& program);
 Command MakeHealthCommand(CLI::App& program);
+Command MakeTraceCommand(CLI::App& program);
+Command MakeBenchCommand(CLI::App& program);
 
 }  // namespace penstock

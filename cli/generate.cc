@@ -35,6 +35,10 @@ struct GenerateOptions {
   std::optional<float> repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<uint64_t> seed;
   bool ignore_eos = false, include_stop = false, keep_special_tokens = false;
+  std::optional<int> priority;
+  std::optional<absl::Duration> queue_timeout;
+  std::string cache_salt;
+  bool no_prefix_cache = false;
   bool json = false, stats = false;
   std::optional<absl::Duration> timeout;
 };
@@ -60,6 +64,12 @@ void DeclareSettings(GenerateOptions* options, SettingTable* table) {
              &options->keep_special_tokens);
   table->Add("n", "Samples", &options->n);
   table->Add("logprobs", "Most likely tokens told beside each", &options->logprobs);
+  table->Add("priority", "-100 to 100; the smaller goes first", &options->priority);
+  table->Add("queue-timeout", "Seconds in the queue; 0: no bound", &options->queue_timeout);
+  table->Add("cache-salt", "Share cached prompts with calls of the same salt only",
+             &options->cache_salt);
+  table->Add("no-prefix-cache", "Share cached prompts with no other call",
+             &options->no_prefix_cache);
   table->Add("json", "Print each message as a line of JSON", &options->json);
   table->Add("stats", "Print timings to stderr at the end", &options->stats);
   table->Add("timeout", "Seconds until the call is given up", &options->timeout);
@@ -78,6 +88,16 @@ v1::Sampling MakeSampling(const GenerateOptions& options) {
   return sampling;
 }
 
+v1::Scheduling MakeScheduling(const GenerateOptions& options) {
+  v1::Scheduling scheduling;
+  if (options.priority) scheduling.set_priority(*options.priority);
+  if (options.queue_timeout)
+    scheduling.set_queue_timeout_seconds(absl::ToDoubleSeconds(*options.queue_timeout));
+  if (options.no_prefix_cache) scheduling.set_prefix_cache(false);
+  scheduling.set_cache_salt(options.cache_salt);
+  return scheduling;
+}
+
 v1::GenerateRequest MakeRequest(const GenerateOptions& options) {
   v1::GenerateRequest request;
   request.set_model(options.model);
@@ -87,6 +107,7 @@ v1::GenerateRequest MakeRequest(const GenerateOptions& options) {
     request.mutable_tokens()->mutable_ids()->Assign(options.tokens.begin(), options.tokens.end());
   }
   *request.mutable_sampling() = MakeSampling(options);
+  *request.mutable_scheduling() = MakeScheduling(options);
   v1::Stopping* stopping = request.mutable_stopping();
   if (options.max_tokens) stopping->set_max_tokens(*options.max_tokens);
   if (options.min_tokens) stopping->set_min_tokens(*options.min_tokens);
@@ -200,11 +221,12 @@ Command MakeGenerateCommand(CLI::App& program) {
   struct State {
     GenerateOptions options;
     SettingTable table;
-    std::vector<std::string> words;
+    std::optional<std::string> text;
   };
   auto state = std::make_shared<State>();
   CLI::App* app = program.add_subcommand("generate", "Stream an answer from a server");
-  app->add_option("text", state->words, "The prompt, when not given with --prompt");
+  // Not a vector: of those, CLI11 takes "[INST] Hi. [/INST]" for a list in brackets.
+  app->add_option("text", state->text, "The prompt, when not given with --prompt");
   app->add_option("--stop", state->options.stop, "Stop string; may be repeated")
       ->allow_extra_args(false);
   DeclareSettings(&state->options, &state->table);
@@ -213,12 +235,10 @@ Command MakeGenerateCommand(CLI::App& program) {
   const auto prepare = [state]() -> absl::Status {
     RETURN_IF_ERROR(state->table.ApplyFlags());
     GenerateOptions& options = state->options;
-    const int prompts = (options.prompt ? 1 : 0) + (state->words.empty() ? 0 : 1) +
-                        (options.tokens.empty() ? 0 : 1);
+    const int prompts =
+        (options.prompt ? 1 : 0) + (state->text ? 1 : 0) + (options.tokens.empty() ? 0 : 1);
     if (prompts > 1) return absl::InvalidArgumentError("the prompt is given twice");
-    if (state->words.size() > 1)
-      return absl::InvalidArgumentError("more than one prompt; quote it");
-    if (!state->words.empty()) options.prompt = state->words.front();
+    if (state->text) options.prompt = state->text;
     if (!options.prompt && options.tokens.empty())
       options.prompt = std::string(std::istreambuf_iterator<char>(std::cin), {});
     return absl::OkStatus();

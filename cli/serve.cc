@@ -3,7 +3,6 @@
 
 #include <google/protobuf/stubs/logging.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +10,8 @@
 
 #include "absl/time/clock.h"
 #include "cli/command.h"
-#include "cli/load_reporter.h"
+#include "cli/one_shot_model.h"
+#include "cli/replicas.h"
 #include "cli/serve_options.h"
 #include "cli/stop_signals.h"
 #include "shard/base/status_macros.h"
@@ -22,18 +22,7 @@ namespace penstock {
 namespace {
 
 constexpr int kTextThreads = 2;
-
-// Shows the executor's stages in the metrics for as long as both live.
-class StageWatch {
- public:
-  StageWatch(Metrics& metrics, const Executor& executor) : metrics_(metrics) {
-    metrics_.WatchStages(&executor);
-  }
-  ~StageWatch() { metrics_.WatchStages(nullptr); }
-
- private:
-  Metrics& metrics_;
-};
+constexpr int kUnfinished = 3;  // exit code: the grace period ended calls
 
 void StartLog(const std::string& level) {
   auto log = spdlog::stderr_color_mt("penstock");
@@ -43,27 +32,16 @@ void StartLog(const std::string& level) {
   google::protobuf::SetLogHandler(nullptr);  // what a client gets wrong is told to the client
 }
 
-absl::StatusOr<std::unique_ptr<Executor>> LoadExecutor(const ServingPlan& plan,
+absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(const ServingPlan& plan,
                                                        const Tokenizer& tokenizer,
-                                                       const ServeOptions& options) {
-  ShardGroupOptions group;
-  group.memory = plan.memory;
-  // A head may be padded beyond the tokenizer's vocabulary; such ids are neither fed nor drawn.
-  group.memory.info.vocab = std::min(plan.spec.vocab, tokenizer.vocab_size());
-  group.step_timeout = absl::ToChronoMilliseconds(options.step_timeout);
-  group.cpu = options.model.cpu;
-  LoadProgress progress(plan.shards.ranks());
-  const LoadReporter reporter(progress);
-  return LoadShardGroup(*plan.checkpoint, plan.spec, plan.shards, group, &progress);
+                                                       const ServeOptions& options,
+                                                       Metrics& metrics) {
+  return plan.spec.encoder ? OneShotModel::Load(plan, tokenizer, options, metrics)
+                           : Replicas::Load(plan, tokenizer, options, metrics);
 }
 
-SchedulerOptions FitTo(const ExecutorInfo& info, SchedulerOptions options) {
-  options.max_sequences = info.max_sequences;
-  options.max_step_tokens = info.max_step_tokens;
-  return options;
-}
-
-absl::Status Serve(const ServeOptions& options) {
+// The exit code.
+absl::StatusOr<int> Serve(const ServeOptions& options) {
   const absl::Time begin = absl::Now();
   BlockStopSignals();
   StartLog(options.log_level);
@@ -75,8 +53,11 @@ absl::Status Serve(const ServeOptions& options) {
   MetricsOptions metrics_options = options.metrics;
   metrics_options.model = plan.model_name;
   ASSIGN_OR_RETURN(const std::unique_ptr<Metrics> metrics, Metrics::Create(metrics_options));
+  ServerOptions server_options = options.server;
+  server_options.model = {plan.model_name, std::string(ModelKind(plan.spec.encoder)),
+                          FormatPlan(plan)};
   ASSIGN_OR_RETURN(const std::unique_ptr<InferenceServer> server,
-                   InferenceServer::Start(options.server, *metrics));
+                   InferenceServer::Start(server_options, *metrics));
   std::atomic<bool> loading{true};
   const StopSignals signals([&loading, &server] {
     if (loading.load())
@@ -85,14 +66,17 @@ absl::Status Serve(const ServeOptions& options) {
     server->RequestStop();
   });
 
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                   LoadExecutor(plan, *tokenizer, options));
-  const StageWatch stage_watch(*metrics, *executor);
   TaskPool text_pool(kTextThreads);
-  Scheduler scheduler(FitTo(executor->info(), options.scheduler), *executor, *metrics);
-  const ServingContext context{
-      {plan.model_name, *tokenizer, executor->info(), plan.spec.eos_tokens}, scheduler, text_pool};
-  scheduler.Start();
+  ASSIGN_OR_RETURN(const std::unique_ptr<LoadedModel> model,
+                   LoadModel(plan, *tokenizer, options, *metrics));
+  metrics->OnModelLoaded(absl::Now() - begin);
+  const ServingContext context{{plan.model_name, *tokenizer, model->info(), plan.spec.eos_tokens,
+                                options.limits, plan.spec.encoder},
+                               model->generator(),
+                               text_pool,
+                               model->encoder(),
+                               plan.replicas};
+  model->Start();
   loading.store(false);
   RETURN_IF_ERROR(server->Open(context));
   std::fprintf(stderr, "serving %s on %s (ready in %.2f s)\n", plan.model_name.c_str(),
@@ -101,9 +85,9 @@ absl::Status Serve(const ServeOptions& options) {
   server->AwaitStop();
   spdlog::info("draining: running calls get {} s", absl::ToDoubleSeconds(options.server.grace));
   const bool all_finished = server->Drain();
-  scheduler.Stop(absl::Now());
+  model->Stop(absl::Now());
   spdlog::info(all_finished ? "drained" : "stopped with calls unfinished");
-  return absl::OkStatus();
+  return all_finished ? 0 : kUnfinished;
 }
 
 }  // namespace
@@ -116,10 +100,7 @@ Command MakeServeCommand(CLI::App& program) {
                 "Print the effective configuration and the memory plan, and exit");
 
   const auto run = [settings, check_config]() -> absl::StatusOr<int> {
-    if (!*check_config) {
-      RETURN_IF_ERROR(Serve(settings->options()));
-      return 0;
-    }
+    if (!*check_config) return Serve(settings->options());
     std::fputs(settings->ToYaml().c_str(), stdout);
     ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(settings->options().model));
     std::fputs(FormatPlan(plan).c_str(), stderr);  // stdout is a configuration that can be used

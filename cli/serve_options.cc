@@ -30,6 +30,8 @@ void DeclareModel(ModelOptions* model, SettingTable* table) {
              &model->served_name);
   table->AddBounded("tensor", "Ranks that share each layer", 1, 1024, &model->tensor);
   table->AddBounded("pipeline", "Stages that share the list of layers", 1, 1024, &model->pipeline);
+  table->AddBounded("replicas", "Copies of the whole model, each tensor x pipeline ranks", 1, 64,
+                    &model->replicas);
   table->Add("layers", "Layers of each stage, comma-separated; empty: balanced", &model->layers);
   table->AddChoice("dtype", "Of the weights; auto: as stored", {"auto", "f32", "f16", "bf16"},
                    &model->dtype);
@@ -38,9 +40,10 @@ void DeclareModel(ModelOptions* model, SettingTable* table) {
   table->AddBounded("max-context", "Tokens of one sequence, prompt and output; 0: the model's", 0,
                     kMost, &model->max_context);
   table->AddBounded("max-sequences", "Sequences in one step", 1, 1 << 16, &model->max_sequences);
-  table->AddBounded("max-step-tokens", "Tokens in one step", 1, 1 << 20, &model->max_step_tokens);
-  table->AddBounded("kv-tokens", "Tokens of the whole KV cache; 0: as many bytes as the weights", 0,
-                    kMost, &model->kv_tokens);
+  table->AddBounded("max-step-tokens", "Tokens in one step; 0: 512, of an encoder 4096 or more", 0,
+                    1 << 20, &model->max_step_tokens);
+  table->AddBounded("kv-tokens", "Tokens of a replica's KV cache; 0: as many bytes as the weights",
+                    0, kMost, &model->kv_tokens);
   table->AddBounded("threads", "Compute threads of each rank; 0: CPUs divided by ranks", 0, 4096,
                     &model->cpu.threads);
   table->Add("isa", "Instruction set: auto, scalar, avx2, avx512, avx512bf16", &model->cpu.isa);
@@ -51,13 +54,37 @@ void DeclareModel(ModelOptions* model, SettingTable* table) {
 void DeclareServing(ServeOptions* options, SettingTable* table) {
   table->AddBounded("prefill-chunk", "Most prompt tokens of one sequence in a step", 1, 1 << 20,
                     &options->scheduler.prefill_chunk);
+  table->Add(
+      "max-decode-delay",
+      "Seconds that prompts may hold up sequences which decode; 0: only prefill-chunk bounds it",
+      &options->scheduler.max_decode_delay);
+  table->Add("prefix-cache", "Keep the prompts of ended requests in free KV blocks",
+             &options->scheduler.prefix_cache);
+  table->AddChoice("batching", "static and static-padded are there to be compared with",
+                   {"continuous", "static", "static-padded"}, &options->batching);
   table->AddBounded("max-queue", "Waiting sequences; beyond it calls get RESOURCE_EXHAUSTED", 0,
                     1 << 24, &options->scheduler.max_queued);
+  table->Add("queue-timeout", "Seconds a request may wait in the queue; 0: no bound",
+             &options->server.calls.queue_timeout);
+  table->Add("queue-timeout-override", "Whether a request may ask for a longer one",
+             &options->server.calls.queue_timeout_override);
+  table->Add("priority-ageing", "Seconds of waiting that are worth one level of priority; 0: none",
+             &options->scheduler.ageing);
+  table->Add("request-timeout", "Seconds a call may take; 0: only the client's deadline counts",
+             &options->server.calls.request_timeout);
+  table->Add("client-stall-timeout", "Seconds a client gets to take one message",
+             &options->server.calls.client_stall);
+  table->AddBounded("max-unread", "Tokens kept for a client that does not read; then it pauses", 1,
+                    1 << 20, &options->server.calls.max_unread_tokens);
+  table->Add("refuse-late", "Refuse at once what cannot be served before its deadline",
+             &options->refuse_late);
   table->Add("listen", "Address of the gRPC server; port 0 picks a free one",
              &options->server.listen);
   table->AddBounded("max-receive-mib", "Largest request that gRPC accepts, in MiB", 1, 2047,
                     &options->server.max_receive_mib);
   table->Add("metrics", "Address of Prometheus metrics, or off", &options->metrics.listen);
+  table->Add("metrics-aliases", "Running, waiting and KV usage under vLLM's names, too",
+             &options->metrics.aliases);
   table->Add("step-timeout", "Seconds a step may take before its ranks are restarted",
              &options->step_timeout);
   table->Add("health-stall", "Seconds without a finished step before health is NOT_SERVING",
@@ -67,11 +94,32 @@ void DeclareServing(ServeOptions* options, SettingTable* table) {
                    {"debug", "info", "warn", "error", "off"}, &options->log_level);
 }
 
+// Of a one-shot model only; others have no use for them.
+void DeclareBatching(ServeOptions* options, SettingTable* table) {
+  BatcherOptions* batcher = &options->batcher;
+  table->AddBounded("max-batch", "Requests in one batch; 0: max-sequences", 0, 1 << 16,
+                    &batcher->max_batch);
+  table->AddBounded("max-batch-tokens", "Tokens of one batch; 0: max-step-tokens", 0, 1 << 20,
+                    &batcher->max_batch_tokens);
+  table->Add("batch-delay", "Seconds that the oldest request may be held back for company",
+             &batcher->max_queue_delay);
+  table->Add("preferred-batches",
+             "Sizes, comma-separated; a batch that reaches one is sent at once",
+             &batcher->preferred_sizes);
+  table->Add("preserve-order", "Answer in the order of arrival; priorities then have no say",
+             &batcher->preserve_order);
+  table->AddChoice("queue-timeout-action",
+                   "Past its queue timeout, a request is refused, or moved behind all that wait",
+                   {"reject", "delay"}, &options->queue_timeout_action);
+  table->AddBounded("max-inputs", "Inputs of one call", 1, 1 << 16, &options->limits.max_inputs);
+}
+
 }  // namespace
 
 void DeclareSettings(ServeOptions* options, SettingTable* table) {
   DeclareModel(&options->model, table);
   DeclareServing(options, table);
+  DeclareBatching(options, table);
 }
 
 ServeSettings::ServeSettings(CLI::App& app) {
@@ -86,14 +134,42 @@ absl::Status ServeSettings::Read() {
   return options_.Complete();
 }
 
+absl::Status ServeOptions::CompleteBatching() {
+  if (batcher.max_batch > model.max_sequences)
+    return absl::InvalidArgumentError(absl::StrCat("--max-batch is ", batcher.max_batch,
+                                                   ", more than --max-sequences (",
+                                                   model.max_sequences, ")"));
+  const int32_t most = batcher.max_batch > 0 ? batcher.max_batch : model.max_sequences;
+  for (int32_t size : batcher.preferred_sizes)
+    if (size < 1 || size > most)
+      return absl::InvalidArgumentError(absl::StrCat("--preferred-batches has ", size,
+                                                     "; a batch holds 1 to ", most, " requests"));
+  server.calls.on_queue_timeout =
+      queue_timeout_action == "delay" ? TimeoutAction::kDelay : TimeoutAction::kReject;
+  batcher.max_queued = scheduler.max_queued;
+  batcher.ageing = scheduler.ageing;
+  batcher.refuse_late = refuse_late;
+  return absl::OkStatus();
+}
+
 absl::Status ServeOptions::Complete() {
   if (model.path.empty()) return absl::InvalidArgumentError("--model is missing");
   RETURN_IF_ERROR(CheckAddress("--listen", server.listen));
   if (metrics.listen != "off") RETURN_IF_ERROR(CheckAddress("--metrics", metrics.listen));
   if (step_timeout < absl::Milliseconds(1))
     return absl::InvalidArgumentError("--step-timeout: must be at least 0.001 seconds");
+  if (server.calls.client_stall < absl::Milliseconds(1))
+    return absl::InvalidArgumentError("--client-stall-timeout: must be at least 0.001 seconds");
+  RETURN_IF_ERROR(CompleteBatching());
+  scheduler.batching = batching == "continuous" ? Batching::kContinuous
+                       : batching == "static"   ? Batching::kStatic
+                                                : Batching::kStaticPadded;
+  scheduler.max_unread_tokens = server.calls.max_unread_tokens;
   // A step that is slow but within its own bound is no stall.
   server.health_stall = std::max(server.health_stall, step_timeout + absl::Seconds(10));
+  // Nor is a sequence that waits for its client.
+  server.health_stall =
+      std::max(server.health_stall, server.calls.client_stall + absl::Seconds(10));
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "cli/setting_table.h"
+#include "scheduler/request_batcher.h"
 #include "scheduler/scheduler.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -15,14 +16,22 @@ namespace penstock {
 // Everything `serve` and `plan` can be told: the options of the parts, side by side.
 struct ServeOptions {
   ModelOptions model;
-  SchedulerOptions scheduler;
+  SchedulerOptions scheduler;  // of a model that generates
+  BatcherOptions batcher;      // of a one-shot model
   ServerOptions server;
+  RequestLimits limits;
   MetricsOptions metrics;
+  bool refuse_late = false;
   absl::Duration step_timeout = absl::Seconds(60);
+  std::string batching = "continuous";
+  std::string queue_timeout_action = "reject";
   std::string log_level = "info";
 
   // Fills what follows from other options and checks what must agree.
   absl::Status Complete();
+
+ private:
+  absl::Status CompleteBatching();
 };
 
 // Declares each option once, for flags and file alike.

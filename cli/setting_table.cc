@@ -219,6 +219,12 @@ std::string SettingTable::ToYaml() const {
   return std::string(out.c_str()) + "\n";
 }
 
+std::vector<std::pair<std::string, std::string>> SettingTable::Values() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Row& row : rows_) values.emplace_back(row.name, row.format());
+  return values;
+}
+
 void SettingTable::DeclareFlags(CLI::App& app) {
   for (Row& row : rows_) {
     const std::string flag = "--" + row.name, help = row.help + " [" + row.format() + "]";

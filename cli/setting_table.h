@@ -65,6 +65,8 @@ class SettingTable {
   // From a YAML mapping of names to scalars or lists. Errors name the file and the key.
   absl::Status LoadYaml(const std::string& path);
   std::string ToYaml() const;
+  // Names and present values, in the order of declaration.
+  std::vector<std::pair<std::string, std::string>> Values() const;
 
   // Declares a flag --name for each setting. What the command line said is kept for ApplyFlags().
   void DeclareFlags(CLI::App& app);

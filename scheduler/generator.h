@@ -15,8 +15,8 @@ class Generator {
   virtual ~Generator() = default;
 
   // Thread-safe, never blocks. InvalidArgument when the request could never run, ResourceExhausted
-  // when the queue is full, DeadlineExceeded when it could not be served in time, Unavailable when
-  // stopping or lost. After OK, `stream` is closed exactly once; a request whose `generated` is
+  // when the queue is full or, where that is asked for, when it could not be served in time,
+  // Unavailable when stopping or lost. After OK, `stream` is closed exactly once; a request whose `generated` is
   // complete already ends without another token.
   virtual absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream) = 0;
 

@@ -74,7 +74,7 @@ absl::Status Scheduler::Submit(GenerateRequest request, std::shared_ptr<TokenStr
 }
 
 absl::Status Scheduler::CheckCapacity() const {
-  if (stopping_) return absl::UnavailableError("the server is shutting down");
+  if (stopping()) return absl::UnavailableError("the server is shutting down");
   if (!lost_.ok()) return lost_;
   // What can start at the next step does not queue, though the loop has not seen it yet.
   const int32_t startable =
@@ -117,7 +117,7 @@ bool Scheduler::TakeSubmitted() {
     submitted.swap(submitted_);
     state_.waiting += static_cast<int32_t>(submitted.size());
     for (const auto& sequence : submitted) state_.pending_tokens += sequence->outstanding();
-    in_time = !stopping_ || absl::Now() < stop_deadline_;
+    in_time = !stopping() || absl::Now() < stop_deadline();
   }
   for (auto& sequence : submitted) runner_.Accept(std::move(sequence));
   return in_time;
@@ -135,71 +135,22 @@ void Scheduler::PublishState() {
   observer_.OnState(state);
 }
 
-void Scheduler::Loop() {
-  while (Step() || AwaitWork()) {
-  }
-  MutexLock lock(&mutex_);
-  looping_ = false;
-}
-
-// False when stopping and everything has ended.
 bool Scheduler::AwaitWork() {
   const bool idle = !runner_.has_sequences();
   const absl::Time retry = runner_.next_attempt();  // infinitely far when there is none to do
   MutexLock lock(&mutex_);
   const auto called = [&] {
     mutex_.AssertHeld();
-    return !submitted_.empty() || (idle && stopping_);
+    return !submitted_.empty() || (idle && stopping());
   };
   if (idle && retry == absl::InfiniteFuture()) {
     mutex_.Await(called);
   } else {
     mutex_.AwaitFor(called, UntilAtMost(retry, kPoll));
   }
-  return !(idle && stopping_ && submitted_.empty());
+  return !(idle && stopping() && submitted_.empty());
 }
 
-void Scheduler::Start() {
-  MutexLock lock(&mutex_);
-  if (looping_ || stopping_) return;
-  looping_ = true;
-  thread_ = std::thread([this] { Loop(); });
-}
-
-void Scheduler::Stop(absl::Time deadline) {
-  std::thread thread;
-  bool work_here = false;
-  {
-    MutexLock lock(&mutex_);
-    stopping_ = true;
-    stop_deadline_ = std::min(stop_deadline_, deadline);
-    thread.swap(thread_);
-    work_here = !looping_;  // without a thread, or after it: then there is nothing left
-    looping_ = true;
-  }
-  if (work_here) return Loop();
-  if (!AwaitLoopEnd()) executor_.Abort(ShuttingDown());
-  if (thread.joinable()) thread.join();
-  MutexLock lock(&mutex_);
-  const auto ended = [this] {
-    mutex_.AssertHeld();
-    return !looping_;
-  };
-  mutex_.Await(ended);
-}
-
-// False when the deadline, which another Stop() may have moved, came first.
-bool Scheduler::AwaitLoopEnd() {
-  MutexLock lock(&mutex_);
-  while (looping_ && absl::Now() < stop_deadline_) {
-    const absl::Time until = stop_deadline_;
-    const auto changed = [&] {
-      mutex_.AssertHeld();
-      return !looping_ || stop_deadline_ < until;
-    };
-    mutex_.AwaitFor(changed, UntilAtMost(until, absl::Hours(1)));
-  }
-  return !looping_;
-}
+void Scheduler::AbortExecutor() { executor_.Abort(ShuttingDown()); }
 
 }  // namespace penstock

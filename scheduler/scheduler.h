@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -11,9 +10,9 @@
 #include "scheduler/observer.h"
 #include "scheduler/request.h"
 #include "scheduler/sequence_runner.h"
+#include "scheduler/step_loop.h"
 #include "scheduler/token_stream.h"
 #include "shard/api/executor.h"
-#include "shard/base/mutex.h"
 
 namespace penstock {
 
@@ -38,7 +37,7 @@ struct SchedulerOptions {
 // step fails the executor, not the requests: it is restarted and every sequence recomputed, streams
 // go on. A request in whose company steps fail again and again ends with Internal; all end with
 // Unavailable when the executor cannot be restarted within the recovery timeout.
-class Scheduler final : public Generator {
+class Scheduler final : public Generator, public StepLoop {
  public:
   // Borrows `executor` and `observer`, which must outlive it.
   Scheduler(const SchedulerOptions& options, Executor& executor, SchedulerObserver& observer);
@@ -47,24 +46,15 @@ class Scheduler final : public Generator {
   absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  void Start() ABSL_LOCKS_EXCLUDED(mutex_);  // begins the thread; once
-  // Refuses new work, lets what was submitted finish until `deadline`, then closes the rest with
-  // Cancelled (aborting an executor that is stuck), and joins the thread; works on the caller's
-  // thread when there is none. Thread-safe, idempotent; the earliest deadline counts.
-  void Stop(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // One turn of the loop: what the thread repeats and tests call directly. False: nothing to do
-  // now.
-  bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Step() override ABSL_LOCKS_EXCLUDED(mutex_);
 
   SchedulerState state() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
-  bool AwaitWork() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AwaitWork() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void AbortExecutor() override;
   bool TakeSubmitted() ABSL_LOCKS_EXCLUDED(mutex_);
   void PublishState() ABSL_LOCKS_EXCLUDED(mutex_);
-  bool AwaitLoopEnd() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CheckCapacity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SchedulerOptions options_;  // zeros replaced
@@ -72,14 +62,9 @@ class Scheduler final : public Generator {
   SchedulerObserver& observer_;
   SequenceRunner runner_;  // the scheduler thread's
 
-  mutable Mutex mutex_;
   std::vector<std::unique_ptr<Sequence>> submitted_ ABSL_GUARDED_BY(mutex_);
   SchedulerState state_ ABSL_GUARDED_BY(mutex_);  // without submitted_
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time stop_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  bool looping_ ABSL_GUARDED_BY(mutex_) = false;  // some thread is in Loop(), or will be
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock

@@ -10,10 +10,9 @@
 namespace penstock {
 
 void SequenceRunner::Fail(const absl::Status& status) {
-  executor_.Abort(status);
+  recovery_.Begin(status, absl::Now());
   BlameSequencesInFlight(status);
   ForgetSteps();
-  recovery_.emplace(status, absl::Now(), limits_.recovery_timeout);
 }
 
 // Steps fail together, so whoever is named by any step in flight may be the cause.
@@ -35,18 +34,12 @@ void SequenceRunner::ForgetSteps() {
 }
 
 bool SequenceRunner::TryRestart() {
-  if (absl::Now() < recovery_->next_attempt()) return false;
-  const absl::Status status = executor_.Restart();
-  if (status.ok()) {
-    recovery_.reset();
+  if (!recovery_.TryRestart(absl::Now())) return false;
+  if (recovery_.healthy()) {
     next_step_ = 0;
     last_progress_ = absl::Now();
-  } else if (!recovery_->OnFailedAttempt(absl::Now())) {
-    lost_ = absl::UnavailableError(
-        absl::StrCat("the executor failed: ", recovery_->cause().message(),
-                     "; and could not be restarted within ",
-                     absl::FormatDuration(limits_.recovery_timeout), ": ", status.message()));
-    CloseAll(lost_);
+  } else if (!recovery_.lost().ok()) {
+    CloseAll(recovery_.lost());
   }
   return true;
 }
@@ -57,7 +50,6 @@ void SequenceRunner::CloseAll(const absl::Status& status) {
     CloseRunning(*table_.running().back(), FinishReason::kNone, status);
   while (!table_.waiting().empty()) Close(*table_.TakeWaiting(0), FinishReason::kNone, status);
   ForgetSteps();
-  if (!lost_.ok()) recovery_.reset();  // no further attempt
 }
 
 }  // namespace penstock

@@ -52,7 +52,8 @@ SequenceRunner::SequenceRunner(const Limits& limits, Executor& executor,
       observer_(observer),
       table_(executor.info().kv_blocks, executor.info().kv_block_size, limits.max_sequences,
              limits.prefix_cache),
-      planner_(MakePlannerOptions(limits, executor.info())) {}
+      planner_(MakePlannerOptions(limits, executor.info())),
+      recovery_(executor, limits.recovery_timeout) {}
 
 void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
   const GenerateRequest& request = sequence->request;
@@ -60,8 +61,8 @@ void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
       .due = absl::ToUnixNanos(request.arrival + request.priority * AgeingPerLevel(limits_)),
       .id = next_id_++};
   const FinishReason ending = sequence->Ending();  // a client that resumes may hold everything
-  if (!lost_.ok()) {
-    Close(*sequence, FinishReason::kNone, lost_);
+  if (!lost().ok()) {
+    Close(*sequence, FinishReason::kNone, lost());
   } else if (ending != FinishReason::kNone) {
     Close(*sequence, ending, absl::OkStatus());
   } else {
@@ -71,7 +72,7 @@ void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
 
 bool SequenceRunner::Prepare() {
   DropEnded();
-  return recovery_ ? TryRestart() : Fill();
+  return recovery_.active() ? TryRestart() : Fill();
 }
 
 void SequenceRunner::DropEnded() {
@@ -266,7 +267,7 @@ SchedulerState SequenceRunner::state() const {
           .kv_blocks_total = table_.pool().total(),
           .in_flight = static_cast<int32_t>(steps_.size()),
           .pending_tokens = table_.outstanding(),
-          .healthy = !recovery_ && lost_.ok(),
+          .healthy = recovery_.healthy(),
           .last_progress = last_progress_};
 }
 

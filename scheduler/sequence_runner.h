@@ -3,13 +3,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "scheduler/executor_recovery.h"
 #include "scheduler/observer.h"
-#include "scheduler/restart_backoff.h"
 #include "scheduler/sequence.h"
 #include "scheduler/sequence_table.h"
 #include "scheduler/step_planner.h"
@@ -56,10 +55,8 @@ class SequenceRunner {
   bool has_sequences() const { return !table_.empty(); }
   bool has_steps() const { return !steps_.empty(); }
   // When the next restart is due; infinitely far when there is none to do.
-  absl::Time next_attempt() const {
-    return recovery_ ? recovery_->next_attempt() : absl::InfiniteFuture();
-  }
-  const absl::Status& lost() const { return lost_; }  // OK unless given up
+  absl::Time next_attempt() const { return recovery_.next_attempt(); }
+  const absl::Status& lost() const { return recovery_.lost(); }  // OK unless given up
   SchedulerState state() const;
 
  private:
@@ -103,8 +100,7 @@ class SequenceRunner {
   double row_seconds_ = 0;  // of the slowest stage, for a row in a step with prompts; 0: unknown
   size_t next_waiting_check_ = 0;
   absl::Time last_progress_ = absl::InfinitePast();
-  std::optional<RestartBackoff> recovery_;
-  absl::Status lost_;
+  ExecutorRecovery recovery_;
 };
 
 }  // namespace penstock

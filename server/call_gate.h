@@ -43,6 +43,9 @@ class CallGate {
   bool AwaitEmpty(absl::Duration grace) ABSL_LOCKS_EXCLUDED(mutex_);
   int inside() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  enum class State { kStarting, kServing, kDraining };
+  State state() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,5 +1,7 @@
 #include "server/generate_call.h"
 
+#include <grpc/grpc.h>
+
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -12,7 +14,7 @@
 namespace penstock {
 namespace {
 
-uint64_t DrawSeed() {
+uint64_t DrawNumber() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
 }
@@ -23,7 +25,7 @@ absl::Status Deserialize(const grpc::ByteBuffer& bytes, v1::GenerateRequest* req
     return absl::OkStatus();
   return absl::InvalidArgumentError(
       "the request is no penstock.v1.GenerateRequest: it is malformed, or one of its strings "
-      "(model, text, stopping.stop) is not UTF-8");
+      "(model, text, stopping.stop, scheduling.cache_salt) is not UTF-8");
 }
 
 grpc::ByteBuffer Serialize(const v1::GenerateResponse& response) {
@@ -38,23 +40,24 @@ grpc::ByteBuffer Serialize(const v1::GenerateResponse& response) {
 }  // namespace
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(
-    CallGate::Ticket ticket, Metrics& metrics, const grpc::CallbackServerContext& context,
-    const grpc::ByteBuffer& request) {
-  auto call = std::make_shared<GenerateCall>(std::move(ticket), metrics, context, request);
-  call->self_ = call;
+    CallGate::Ticket ticket, const CallEnvironment& environment,
+    grpc::CallbackServerContext& context, const grpc::ByteBuffer& request) {
+  auto call = std::make_shared<GenerateCall>(std::move(ticket), environment, context, request);
+  call->Begin();
   call->Wake();
   return call.get();
 }
 
-GenerateCall::GenerateCall(CallGate::Ticket ticket, Metrics& metrics,
-                           const grpc::CallbackServerContext& context,
-                           const grpc::ByteBuffer& request)
-    : ticket_(std::move(ticket)),
-      pool_(ticket_.context().text_pool),
-      metrics_(metrics),
+GenerateCall::GenerateCall(CallGate::Ticket ticket, const CallEnvironment& environment,
+                           grpc::CallbackServerContext& context, const grpc::ByteBuffer& request)
+    : CallActor(ticket.context().text_pool),
+      ticket_(std::move(ticket)),
+      environment_(environment),
       grpc_context_(context),
       request_(request),
-      arrival_(absl::Now()) {}
+      arrival_(absl::Now()),
+      deadlines_(arrival_, ClientDeadline(context), environment.bounds),
+      alarm_(environment.timer, [this] { Wake(); }) {}  // End() silences it before we go
 
 void GenerateCall::OnWriteDone(bool ok) {
   if (!ok) cancelled_.store(true);
@@ -68,46 +71,41 @@ void GenerateCall::OnCancel() {
 }
 
 void GenerateCall::OnDone() {
-  metrics_.OnCall("Generate", status_.code(), absl::Now() - arrival_);
+  environment_.metrics.OnCall("Generate", status_.code(), absl::Now() - arrival_);
   ticket_.Leave();
-  self_.reset();
-}
-
-void GenerateCall::Wake() {
-  if (wakes_.fetch_add(1) != 0) return;  // a turn is on its way and will see what happened
-  pool_.Post([call = shared_from_this()] { call->Run(); });
-}
-
-void GenerateCall::Run() {
-  const int seen = wakes_.load();
-  Turn();
-  if (wakes_.fetch_sub(seen) == seen) return;
-  // Woken meanwhile: another turn, behind the other calls' tasks.
-  pool_.Post([call = shared_from_this()] { call->Run(); });
+  Release();
 }
 
 void GenerateCall::Turn() {
   if (ended_) return;
-  if (cancelled_.load()) return Abandon();
+  if (cancelled_.load() || !given_up_.ok()) return Abandon();
   absl::Status status;
   if (!std::exchange(submitted_, true)) status = Submit();
   if (status.ok()) status = AbsorbAll();
-  if (writing_.load()) return;  // OnWriteDone brings us back, and failures are sticky
-  if (!status.ok()) return End(std::move(status));
-  Write();
+  if (absl::Status late = CheckDeadlines(); !late.ok()) return GiveUp(std::move(late));
+  if (!writing_.load()) {  // else OnWriteDone brings us back, and failures are sticky
+    if (!status.ok()) return End(std::move(status));
+    Write();
+  }
+  SetAlarm();
 }
 
 void GenerateCall::Abandon() {
-  for (Sample& sample : samples_) sample.Cancel();
-  if (!writing_.load()) End(WhyCancelled());  // else OnWriteDone brings us back
+  CancelSamples();
+  if (!writing_.load()) End(given_up_.ok() ? WhyCancelled() : given_up_);
+  // Else OnWriteDone brings us back.
 }
 
 absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
   v1::GenerateRequest request;
   RETURN_IF_ERROR(Deserialize(request_, &request));
-  ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request, context.model, DrawSeed()));
+  ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request, context.model, DrawNumber()));
+  deadlines_.SetQueueTimeout(task.queue_timeout);
+  RETURN_IF_ERROR(CheckDeadlines());  // encoding takes its time, too
   task.sequence.arrival = arrival_;
+  task.sequence.deadline = deadlines_.deadline();
+  task.sequence.start_deadline = deadlines_.start_deadline();
   for (int32_t i = 0; i < task.samples; ++i) {
     auto stream = std::make_shared<TokenStream>([weak = weak_from_this()] {
       if (auto call = weak.lock()) call->Wake();
@@ -116,17 +114,23 @@ absl::Status GenerateCall::Submit() {
     if (!samples_.back().Resume(task)) continue;
     GenerateRequest sequence = task.sequence;
     sequence.sample_index = i;
-    RETURN_IF_ERROR(context.generator.Submit(std::move(sequence), std::move(stream)));
+    RETURN_IF_ERROR(context.generator->Submit(std::move(sequence), std::move(stream)));
   }
   return absl::OkStatus();
 }
 
 absl::Status GenerateCall::AbsorbAll() {
+  const bool writing = writing_.load();
   for (Sample& sample : samples_) {
+    if (writing && IsFull(sample)) continue;
     sample.Absorb();
     RETURN_IF_ERROR(sample.status());
   }
   return absl::OkStatus();
+}
+
+bool GenerateCall::IsFull(const Sample& sample) const {
+  return sample.unsent_tokens() >= environment_.bounds.max_unread_tokens;
 }
 
 void GenerateCall::Write() {
@@ -136,6 +140,7 @@ void GenerateCall::Write() {
     next_ = (next_ + i + 1) % samples_.size();
     message_ = Serialize(sample.TakeMessage());
     writing_.store(true);
+    deadlines_.OnWriteBegin(absl::Now());
     return StartWrite(&message_);
   }
   if (std::all_of(samples_.begin(), samples_.end(),
@@ -143,18 +148,58 @@ void GenerateCall::Write() {
     End(absl::OkStatus());
 }
 
+CallPhase GenerateCall::Phase() const {
+  const auto all = [this](auto holds) {
+    return std::all_of(samples_.begin(), samples_.end(), holds);
+  };
+  if (samples_.empty() || !all([](const Sample& sample) { return sample.started(); }))
+    return CallPhase::kQueue;
+  const bool writing = writing_.load();
+  if (all([&](const Sample& sample) { return sample.complete() || (writing && IsFull(sample)); }))
+    return CallPhase::kWrite;
+  return all([](const Sample& sample) { return sample.complete() || sample.has_token(); })
+             ? CallPhase::kDecode
+             : CallPhase::kPrefill;
+}
+
+absl::Status GenerateCall::CheckDeadlines() {
+  return deadlines_.Check(absl::Now(), Phase(), writing_.load());
+}
+
+// An alarm that comes too early costs a turn, which sets it anew; so it is seldom moved.
+void GenerateCall::SetAlarm() {
+  if (ended_) return;
+  const absl::Time next = deadlines_.Next(Phase(), writing_.load());
+  if (next < alarm_.time() || alarm_.time() <= absl::Now()) alarm_.Set(next);
+}
+
+// Ends the call now, though its client may not take what is being written: what a full
+// flow-control window holds back is dropped, and the status goes past it.
+void GenerateCall::GiveUp(absl::Status why) {
+  CancelSamples();
+  if (!writing_.load()) return End(std::move(why));
+  given_up_ = std::move(why);
+  grpc_call_cancel_with_status(
+      grpc_context_.c_call(), static_cast<grpc_status_code>(given_up_.code()),
+      std::string(given_up_.message()).c_str(), nullptr);  // OnWriteDone follows
+}
+
+void GenerateCall::CancelSamples() {
+  for (Sample& sample : samples_) sample.Cancel();
+}
+
 void GenerateCall::End(absl::Status status) {
   ended_ = true;
-  if (!status.ok())
-    for (Sample& sample : samples_) sample.Cancel();
+  alarm_.Cancel();
+  if (!status.ok()) CancelSamples();
   status_ = std::move(status);
   Finish(ToGrpc(status_));
 }
 
 absl::Status GenerateCall::WhyCancelled() const {
-  if (std::chrono::system_clock::now() >= grpc_context_.deadline())
-    return absl::DeadlineExceededError("the client's deadline has passed");
-  return absl::CancelledError("the call was cancelled");
+  const absl::Status late =
+      deadlines_.Check(absl::Now() + kDeadlineClockError, Phase(), /*writing=*/false);
+  return late.ok() ? absl::CancelledError("the call was cancelled") : late;
 }
 
 }  // namespace penstock

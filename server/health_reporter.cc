@@ -9,7 +9,8 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{250};
-constexpr const char* kReadinessNames[] = {"", "penstock.v1.Generation", "readiness"};
+constexpr const char* kReadinessNames[] = {"", "penstock.v1.Generation", "penstock.v1.Encoding",
+                                           "readiness"};
 
 }  // namespace
 

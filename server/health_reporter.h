@@ -18,8 +18,8 @@ namespace penstock {
 bool CanServe(const SchedulerState& state, absl::Time now, absl::Duration stall_limit);
 
 // Keeps grpc.health.v1 truthful from a thread of its own, so that health never waits for inference.
-// Names: "" and "penstock.v1.Generation" and "readiness" serve when requests can be served;
-// "liveness" always does.
+// Names: "", "penstock.v1.Generation", "penstock.v1.Encoding" and "readiness" serve when requests
+// can be served; "liveness" always does.
 class HealthReporter {
  public:
   using Look = absl::AnyInvocable<SchedulerState()>;  // quick; called on the reporter's thread

@@ -86,18 +86,22 @@ double StartTime() {
 
 }  // namespace
 
-void StageCollector::Watch(const Executor* executor) {
+void StageCollector::Watch(const Executor* executor, int replica) {
   MutexLock lock(&mutex_);
-  executor_ = executor;
+  if (executor == nullptr) {
+    executors_.erase(replica);
+  } else {
+    executors_[replica] = executor;
+  }
+}
+
+PipelineStats StageCollector::Look(int replica) const {
+  MutexLock lock(&mutex_);
+  const auto found = executors_.find(replica);
+  return found == executors_.end() ? PipelineStats{} : found->second->Stats();
 }
 
 std::vector<MetricFamily> StageCollector::Collect() const {
-  PipelineStats stats;
-  {
-    MutexLock lock(&mutex_);
-    if (executor_ == nullptr) return {};
-    stats = executor_->Stats();
-  }
   MetricFamily busy =
       Family("penstock_stage_busy_seconds_total", "Computing.", MetricType::Counter);
   MetricFamily bubble = Family("penstock_stage_bubble_seconds_total",
@@ -106,12 +110,18 @@ std::vector<MetricFamily> StageCollector::Collect() const {
       Family("penstock_stage_idle_seconds_total", "No step in flight.", MetricType::Counter);
   MetricFamily transfer = Family("penstock_stage_transfer_seconds_total",
                                  "Moving activations between stages.", MetricType::Counter);
-  for (size_t i = 0; i < stats.stages.size(); ++i) {
-    const std::vector<ClientMetric::Label> labels = {{"model", model_}, {"stage", absl::StrCat(i)}};
-    Add(stats.stages[i].busy, labels, &busy);
-    Add(std::max(0.0, stats.active - stats.stages[i].busy), labels, &bubble);
-    Add(std::max(0.0, stats.elapsed - stats.active), labels, &idle);
-    Add(stats.stages[i].transfer, labels, &transfer);
+  MutexLock lock(&mutex_);
+  if (executors_.empty()) return {};
+  for (const auto& [replica, executor] : executors_) {
+    const PipelineStats stats = executor->Stats();
+    for (size_t i = 0; i < stats.stages.size(); ++i) {
+      const std::vector<ClientMetric::Label> labels = {
+          {"model", model_}, {"replica", absl::StrCat(replica)}, {"stage", absl::StrCat(i)}};
+      Add(stats.stages[i].busy, labels, &busy);
+      Add(std::max(0.0, stats.active - stats.stages[i].busy), labels, &bubble);
+      Add(std::max(0.0, stats.elapsed - stats.active), labels, &idle);
+      Add(stats.stages[i].transfer, labels, &transfer);
+    }
   }
   return {std::move(busy), std::move(bubble), std::move(idle), std::move(transfer)};
 }

@@ -3,6 +3,7 @@
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,21 +15,23 @@
 namespace penstock {
 
 // What the pipeline's stages did with their time, asked for at each scrape:
-//   penstock_stage_{busy,bubble,idle,transfer}_seconds_total{model, stage}
+//   penstock_stage_{busy,bubble,idle,transfer}_seconds_total{model, replica, stage}
 // busy: computing. bubble: not computing though a step was in flight. idle: nothing in flight.
 // transfer: moving activations. busy + bubble + idle is the time since creation.
 class StageCollector final : public prometheus::Collectable {
  public:
   explicit StageCollector(std::string model) : model_(std::move(model)) {}
 
-  // The executor is borrowed until Watch(nullptr) returns.
-  void Watch(const Executor* executor) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The executor is borrowed until Watch(nullptr, replica) returns.
+  void Watch(const Executor* executor, int replica) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Empty unless the replica is watched.
+  PipelineStats Look(int replica) const ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<prometheus::MetricFamily> Collect() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   const std::string model_;
   mutable Mutex mutex_;
-  const Executor* executor_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::map<int, const Executor*> executors_ ABSL_GUARDED_BY(mutex_);  // by replica
 };
 
 // process_cpu_seconds_total, process_resident_memory_bytes, process_open_fds and

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "server/field_checks.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -15,36 +16,6 @@ namespace {
 
 // Temperatures below this act as this: still as good as greedy, and no logit overflows.
 constexpr float kLeastTemperature = 1e-3f;
-
-template <typename... Parts>
-absl::Status Refuse(absl::string_view field, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(field, " ", parts...));
-}
-
-// Written so that NaN fails it.
-absl::Status CheckRange(absl::string_view field, float value, float low, float high) {
-  if (!(value >= low && value <= high))
-    return Refuse(field, "is ", value, "; it must be in [", low, ", ", high, "]");
-  return absl::OkStatus();
-}
-
-absl::Status CheckToken(absl::string_view field, int32_t id, int32_t vocab) {
-  if (!(id >= 0 && id < vocab))
-    return Refuse(field, "has token id ", id, "; ids must be in [0, ", vocab, ")");
-  return absl::OkStatus();
-}
-
-template <typename Ids>
-absl::Status CheckTokens(absl::string_view field, const Ids& ids, int32_t vocab) {
-  for (int32_t id : ids) RETURN_IF_ERROR(CheckToken(field, id, vocab));
-  return absl::OkStatus();
-}
-
-absl::Status CheckModel(const v1::GenerateRequest& request, const ServedModel& model) {
-  if (request.model().empty() || request.model() == model.name) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("model \"", request.model(), "\" is not served here; \"", model.name, "\" is"));
-}
 
 absl::Status ParsePenalties(const v1::Sampling& from, SamplingParams* to) {
   if (from.has_repetition_penalty()) to->repetition_penalty = from.repetition_penalty();
@@ -126,10 +97,7 @@ absl::Status ParsePrompt(const v1::GenerateRequest& request, const ServedModel& 
       prompt->assign(request.tokens().ids().begin(), request.tokens().ids().end());
       break;
     case v1::GenerateRequest::kText: {
-      const int64_t most = model.limits.prompt_bytes_per_token * model.info.max_context;
-      if (static_cast<int64_t>(request.text().size()) > most)
-        return Refuse("prompt text", "has ", request.text().size(), " bytes; at most ", most,
-                      " can be encoded for a context of ", model.info.max_context, " tokens");
+      RETURN_IF_ERROR(CheckTextSize("prompt text", request.text().size(), model));
       EncodeOptions options;
       if (request.has_add_special_tokens())
         options.add_special_tokens = request.add_special_tokens();
@@ -204,22 +172,44 @@ absl::Status ParseOutput(const v1::Output& from, const RequestLimits& limits,
   return absl::OkStatus();
 }
 
+// FNV-1a. Never 0, which stands for "no salt".
+uint64_t SaltFrom(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash != 0 ? hash : 1;
+}
+
+absl::Status ParseScheduling(const v1::Scheduling& from, const RequestLimits& limits,
+                             uint64_t drawn, GenerationTask* task) {
+  RETURN_IF_ERROR(ParseQueueing(from, limits, &task->sequence.priority, &task->queue_timeout));
+  if (from.cache_salt().size() > limits.max_cache_salt_bytes)
+    return Refuse("scheduling.cache_salt", "has ", from.cache_salt().size(), " bytes; at most ",
+                  limits.max_cache_salt_bytes, " are allowed");
+  if (!from.cache_salt().empty()) task->sequence.cache_salt = SaltFrom(from.cache_salt());
+  if (from.has_prefix_cache() && !from.prefix_cache()) {
+    task->sequence.cache_salt = SaltFrom(absl::StrCat("private ", drawn));
+    task->sequence.keep_cached = false;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationTask> ParseGenerateRequest(const v1::GenerateRequest& request,
-                                                    const ServedModel& model, uint64_t drawn_seed) {
+                                                    const ServedModel& model, uint64_t drawn) {
   GenerationTask task;
   GenerateRequest& sequence = task.sequence;
-  RETURN_IF_ERROR(CheckModel(request, model));
+  RETURN_IF_ERROR(CheckModelName(request.model(), model));
   RETURN_IF_ERROR(ParseSamples(request, model, &task));
   RETURN_IF_ERROR(ParseSampling(request.sampling(), model, &sequence.sampling));
   RETURN_IF_ERROR(CheckSeed(request, sequence.sampling));
   RETURN_IF_ERROR(ParseOutput(request.output(), model.limits, &task));
+  RETURN_IF_ERROR(ParseScheduling(request.scheduling(), model.limits, drawn, &task));
   RETURN_IF_ERROR(ParseStopStrings(request, model.limits, &task));
   RETURN_IF_ERROR(ParseStopTokens(request.stopping(), model, &sequence));
   RETURN_IF_ERROR(ParsePrompt(request, model, &sequence.prompt));
   RETURN_IF_ERROR(ParseLengths(request, model, &sequence));
-  sequence.sampling.seed = request.sampling().has_seed() ? request.sampling().seed() : drawn_seed;
+  sequence.sampling.seed = request.sampling().has_seed() ? request.sampling().seed() : drawn;
   return task;
 }
 

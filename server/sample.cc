@@ -44,7 +44,7 @@ bool Sample::Resume(const GenerationTask& task) {
     // Before min_tokens no stop token can have been drawn, so one there is the client's own doing.
     const bool stop_token =
         IsStopToken(token) && static_cast<int32_t>(output_tokens_) >= task.sequence.min_tokens;
-    ++output_tokens_;
+    resumed_tokens_ = ++output_tokens_;
     if (text_ && (!stop_token || include_stop_)) text_->Add(token);  // the client has this text
     stopped_ = text_ && text_->stopped();
     if (stopped_ || stop_token) {
@@ -101,6 +101,7 @@ void Sample::Complete(v1::FinishReason reason, const SequenceTimes& times) {
   message_.set_finish_reason(reason);
   message_.mutable_usage()->set_prompt_tokens(prompt_tokens_);
   message_.mutable_usage()->set_output_tokens(output_tokens_);
+  message_.mutable_usage()->set_cached_prompt_tokens(static_cast<uint32_t>(times.cached_tokens));
   Fill(times, message_.mutable_timings());
   complete_ = true;
   news_ = true;

@@ -15,8 +15,8 @@
 namespace penstock {
 
 // One of a call's samples: committed tokens in, messages for the client out. What the client has
-// not taken yet is merged into one message, which max_tokens bounds. Owned by one call, used by one
-// thread at a time.
+// not taken yet is merged into one message, as long as the call lets it absorb. Owned by one call,
+// used by one thread at a time.
 class Sample {
  public:
   Sample(const GenerationTask& task, int32_t index, const Tokenizer& tokenizer,
@@ -30,6 +30,11 @@ class Sample {
   void Absorb();
   void Cancel() { stream_->Cancel(); }
 
+  bool started() const { return complete_ || has_token() || stream_->started(); }
+  bool has_token() const { return output_tokens_ > resumed_tokens_; }
+  bool complete() const { return complete_; }  // nothing more comes from the stream
+  // Of the message that gathers.
+  int32_t unsent_tokens() const { return message_.token_ids_size(); }
   bool has_message() const { return news_; }
   v1::GenerateResponse TakeMessage();
   bool finished() const { return complete_ && !news_; }   // the last message has been taken
@@ -51,6 +56,7 @@ class Sample {
   const uint32_t prompt_tokens_;
   const uint64_t seed_;
 
+  uint32_t resumed_tokens_ = 0;  // of the output
   uint32_t output_tokens_ = 0;
   bool stopped_ = false;  // by a stop string
   bool told_seed_ = false;

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
-#include "shard/base/mutex.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -28,28 +27,6 @@ void SetChannelArguments(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
 }
-
-// Wakes a waiting thread when a stream has news. Shared with the stream, which may outlive the
-// wait.
-struct Doorbell {
-  Mutex mutex;
-  bool rung ABSL_GUARDED_BY(mutex) = false;
-
-  void Ring() ABSL_LOCKS_EXCLUDED(mutex) {
-    MutexLock lock(&mutex);
-    rung = true;
-  }
-  void AwaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex) {
-    MutexLock lock(&mutex);
-    mutex.AwaitFor(
-        [this] {
-          mutex.AssertHeld();
-          return rung;
-        },
-        absl::ToChronoNanoseconds(timeout));
-    rung = false;
-  }
-};
 
 GenerateRequest WarmUpRequest(const ServedModel& model) {
   GenerateRequest request;
@@ -74,7 +51,9 @@ absl::Status InferenceServer::Bind() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port_);
-  builder.RegisterService(&service_);
+  builder.RegisterService(&generation_);
+  builder.RegisterService(&encoding_);
+  builder.RegisterService(&admin_);
   builder.SetMaxReceiveMessageSize(options_.max_receive_mib << 20);
   SetChannelArguments(&builder);
   server_ = builder.BuildAndStart();
@@ -97,26 +76,57 @@ InferenceServer::~InferenceServer() {
 }
 
 absl::Status InferenceServer::WarmUp(const ServingContext& context) {
+  return context.encoder != nullptr ? WarmUpEncoder(context) : WarmUpGenerator(context);
+}
+
+absl::Status InferenceServer::WarmUpGenerator(const ServingContext& context) {
   auto bell = std::make_shared<Doorbell>();
   auto stream = std::make_shared<TokenStream>([bell] { bell->Ring(); });
-  RETURN_IF_ERROR(context.generator.Submit(WarmUpRequest(context.model), stream));
+  RETURN_IF_ERROR(context.generator->Submit(WarmUpRequest(context.model), stream));
+  const auto ended = [&stream]() -> std::optional<absl::Status> {
+    const TokenStream::Chunk chunk = stream->Read();
+    return chunk.closed ? std::make_optional(chunk.status) : std::nullopt;
+  };
+  const absl::Status status = AwaitWarmUp(ended, *bell);
+  stream->Cancel();
+  return status;
+}
+
+absl::Status InferenceServer::WarmUpEncoder(const ServingContext& context) {
+  auto bell = std::make_shared<Doorbell>();
+  auto reply = std::make_shared<EncodeReply>([bell] { bell->Ring(); });
+  EncodeRequest request;
+  request.tokens = {0};
+  RETURN_IF_ERROR(context.encoder->Submit(std::move(request), reply));
+  const auto ended = [&reply]() -> std::optional<absl::Status> {
+    const std::optional<EncodeReply::Result> result = reply->Take();
+    return result ? std::make_optional(result->output.status()) : std::nullopt;
+  };
+  const absl::Status status = AwaitWarmUp(ended, *bell);
+  reply->Cancel();
+  return status;
+}
+
+absl::Status InferenceServer::AwaitWarmUp(const std::function<std::optional<absl::Status>()>& ended,
+                                          Doorbell& bell) {
   const absl::Time deadline = absl::Now() + options_.warm_up_timeout;
   while (absl::Now() < deadline && !gate_.stop_requested()) {
-    bell->AwaitFor(absl::Milliseconds(100));
-    const TokenStream::Chunk chunk = stream->Read();
-    if (chunk.closed) return chunk.status;
+    bell.AwaitFor(absl::Milliseconds(100));
+    if (const std::optional<absl::Status> status = ended()) return *status;
   }
-  stream->Cancel();
   if (gate_.stop_requested()) return absl::CancelledError("stopped while warming up");
   return absl::DeadlineExceededError(absl::StrCat("the warm-up request took longer than ",
                                                   absl::FormatDuration(options_.warm_up_timeout)));
 }
 
 absl::Status InferenceServer::Open(const ServingContext& context) {
-  RETURN_IF_ERROR(WarmUp(context));
+  // Each replica gets one: the router prefers the one that has had the fewest.
+  for (int i = 0; i < context.replicas; ++i) RETURN_IF_ERROR(WarmUp(context));
   metrics_.Serve();
   gate_.Open(&context);
-  health_->Serve([&context] { return context.generator.state(); });
+  health_->Serve([&context] {
+    return context.encoder != nullptr ? context.encoder->state() : context.generator->state();
+  });
   return absl::OkStatus();
 }
 

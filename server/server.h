@@ -2,17 +2,24 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/admin_service.h"
+#include "server/call_bounds.h"
 #include "server/call_gate.h"
+#include "server/doorbell.h"
+#include "server/encoding_service.h"
 #include "server/generation_service.h"
 #include "server/health_reporter.h"
 #include "server/metrics.h"
 #include "server/serving_context.h"
+#include "server/timer.h"
 
 namespace penstock {
 
@@ -24,6 +31,8 @@ struct ServerOptions {
   absl::Duration grace = absl::Seconds(30);         // for running calls once draining
   absl::Duration health_stall = absl::Seconds(30);  // more than a step may take
   absl::Duration warm_up_timeout = absl::Seconds(300);
+  CallBounds calls;
+  ModelSummary model;  // what penstock.v1.Admin tells of it
 };
 
 // The gRPC front end and its life: starting (bound, health NOT_SERVING, calls UNAVAILABLE), ready,
@@ -57,14 +66,25 @@ class InferenceServer {
 
  private:
   InferenceServer(const ServerOptions& options, Metrics& metrics)
-      : options_(options), metrics_(metrics), service_(gate_, metrics) {}
+      : options_(options),
+        metrics_(metrics),
+        generation_(gate_, {metrics, timer_, options_.calls}),
+        encoding_(gate_, {metrics, timer_, options_.calls}),
+        admin_(gate_, metrics, timer_, options_.model) {}
   absl::Status Bind();
   absl::Status WarmUp(const ServingContext& context);
+  absl::Status WarmUpGenerator(const ServingContext& context);
+  absl::Status WarmUpEncoder(const ServingContext& context);
+  absl::Status AwaitWarmUp(const std::function<std::optional<absl::Status>()>& ended,
+                           Doorbell& bell);
 
   const ServerOptions options_;
   Metrics& metrics_;
   CallGate gate_;
-  GenerationService service_;
+  Timer timer_;
+  GenerationService generation_;
+  EncodingService encoding_;
+  AdminService admin_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<HealthReporter> health_;

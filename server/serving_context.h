@@ -1,5 +1,6 @@
 #pragma once
 
+#include "scheduler/encoder.h"
 #include "scheduler/generator.h"
 #include "server/served_model.h"
 #include "server/task_pool.h"
@@ -9,8 +10,10 @@ namespace penstock {
 // What a call works with. Outlives every call that was let in with it.
 struct ServingContext {
   ServedModel model;
-  Generator& generator;
+  Generator* generator;  // null: a one-shot model
   TaskPool& text_pool;
+  Encoder* encoder = nullptr;  // set: a one-shot model
+  int replicas = 1;            // behind them, each of which is warmed up
 };
 
 }  // namespace penstock

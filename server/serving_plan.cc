@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/text/unicode.h"
+#include "shard/base/host_memory.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -39,6 +40,7 @@ MemoryPlanOptions MemoryOptions(const ModelOptions& options, DType dtype, DType 
   memory.max_sequences = options.max_sequences;
   memory.max_step_tokens = options.max_step_tokens;
   memory.kv_tokens = options.kv_tokens;
+  if (options.replicas > 1) memory.available_bytes = AvailableHostBytes() / options.replicas;
   return memory;
 }
 
@@ -50,6 +52,28 @@ std::string FormatRank(const ShardPlan& shards, const RankMemory& memory) {
                          absl::StrCat(heads.begin, "..", heads.end - 1), memory.device,
                          FormatBytes(memory.weights), FormatBytes(memory.kv),
                          FormatBytes(memory.scratch + memory.comm), FormatBytes(memory.total()));
+}
+
+std::string FormatModel(const ModelSpec& spec) {
+  std::string text = absl::StrFormat("%s, %d layers, hidden %d, %d heads", spec.architecture,
+                                     spec.layers, spec.hidden, spec.heads);
+  if (!spec.encoder) absl::StrAppend(&text, " over ", spec.kv_heads, " KV heads");
+  absl::StrAppend(&text, ", vocabulary ", spec.vocab);
+  if (!spec.encoder) return text;
+  const EncoderSpec& encoder = *spec.encoder;
+  if (encoder.pooling == Pooling::kClassify)
+    return absl::StrCat(text, ", ", encoder.labels.size(), " label(s)");
+  return absl::StrCat(text, ", embeds as ", encoder.normalize ? "the normalized " : "the ",
+                      encoder.pooling == Pooling::kCls ? "first row" : "mean of the rows");
+}
+
+std::string FormatLimits(const ExecutorInfo& info) {
+  std::string text = absl::StrFormat("context %d tokens, %d sequences, %d tokens a step",
+                                     info.max_context, info.max_sequences, info.max_step_tokens);
+  if (info.kv_blocks > 0)
+    absl::StrAppendFormat(&text, ", KV cache %d tokens (%d blocks of %d)",
+                          info.kv_blocks * info.kv_block_size, info.kv_blocks, info.kv_block_size);
+  return absl::StrCat(text, "\n");
 }
 
 }  // namespace
@@ -66,6 +90,10 @@ absl::StatusOr<ServingPlan> PlanServing(const ModelOptions& options) {
     return absl::Status(spec.status().code(),
                         absl::StrCat(options.path, ": ", spec.status().message()));
   plan.spec = *std::move(spec);
+  plan.replicas = options.replicas;
+  if (plan.spec.encoder && plan.replicas > 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--replicas is ", plan.replicas, "; a one-shot model has one replica only"));
   ASSIGN_OR_RETURN(const DType dtype,
                    ChooseDType("--dtype", options.dtype, plan.spec.stored_dtype));
   ASSIGN_OR_RETURN(const DType kv_dtype, ChooseDType("--kv-dtype", options.kv_dtype, dtype));
@@ -74,14 +102,18 @@ absl::StatusOr<ServingPlan> PlanServing(const ModelOptions& options) {
   cut.tensor = options.tensor;
   cut.pipeline = options.pipeline;
   cut.layers = options.layers;
-  cut.dtype = dtype;
   ASSIGN_OR_RETURN(plan.shards, ShardPlan::Create(plan.spec, cut));
 
   CpuOptions cpu = options.cpu;
   cpu.threads = 1;  // this backend only answers how large things are
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend(cpu));
-  ASSIGN_OR_RETURN(plan.memory, PlanMemory(plan.spec, plan.shards,
-                                           MemoryOptions(options, dtype, kv_dtype), *backend));
+  absl::StatusOr<MemoryPlan> memory =
+      PlanMemory(plan.spec, plan.shards, MemoryOptions(options, dtype, kv_dtype), *backend);
+  if (!memory.ok() && options.replicas > 1)
+    return absl::Status(memory.status().code(),
+                        absl::StrCat("each of ", options.replicas, " replicas has its part of the ",
+                                     "memory: ", memory.status().message()));
+  ASSIGN_OR_RETURN(plan.memory, std::move(memory));
   return plan;
 }
 
@@ -93,15 +125,14 @@ std::string FormatBytes(int64_t bytes) {
 }
 
 std::string FormatPlan(const ServingPlan& plan) {
-  const ModelSpec& spec = plan.spec;
   const MemoryPlanOptions& memory = plan.memory.options;
-  const ExecutorInfo& info = plan.memory.info;
+  const std::string cache =
+      plan.spec.encoder ? "" : absl::StrCat(", KV cache ", Name(memory.kv_dtype));
   std::string text = absl::StrFormat(
-      "%s: %s, %d layers, hidden %d, %d heads over %d KV heads, vocabulary %d\n"
-      "weights %s, KV cache %s, tensor %d x pipeline %d = %d rank(s)\n",
-      plan.model_name, spec.architecture, spec.layers, spec.hidden, spec.heads, spec.kv_heads,
-      spec.vocab, Name(memory.dtype), Name(memory.kv_dtype), plan.shards.tensor(),
-      plan.shards.pipeline(), plan.shards.ranks());
+      "%s: %s\nweights %s%s, tensor %d x pipeline %d = %d rank(s)%s\n", plan.model_name,
+      FormatModel(plan.spec), Name(memory.dtype), cache, plan.shards.tensor(),
+      plan.shards.pipeline(), plan.shards.ranks(),
+      plan.replicas > 1 ? absl::StrCat(", in each of ", plan.replicas, " replicas") : "");
   absl::StrAppendFormat(&text, "%4s  %5s  %-9s  %-8s  %-12s %11s %11s %11s %11s\n", "rank", "stage",
                         "layers", "heads", "device", "weights", "KV", "scratch", "total");
   int64_t total = 0;
@@ -110,14 +141,9 @@ std::string FormatPlan(const ServingPlan& plan) {
     total += rank.total();
   }
   const int64_t available = plan.memory.ranks.empty() ? 0 : plan.memory.ranks.front().available;
-  absl::StrAppendFormat(
-      &text,
-      "total %s of %s available\n"
-      "context %d tokens, %d sequences, %d tokens a step, KV cache %d tokens (%d blocks of %d)\n",
-      FormatBytes(total), FormatBytes(available), info.max_context, info.max_sequences,
-      info.max_step_tokens, info.kv_blocks * info.kv_block_size, info.kv_blocks,
-      info.kv_block_size);
-  return text;
+  absl::StrAppendFormat(&text, "total %s of %s available%s\n", FormatBytes(total),
+                        FormatBytes(available), plan.replicas > 1 ? " to each replica" : "");
+  return absl::StrCat(text, FormatLimits(plan.memory.info));
 }
 
 }  // namespace penstock

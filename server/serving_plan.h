@@ -20,13 +20,14 @@ struct ModelOptions {
   std::string served_name;  // empty: the last part of the path, without ".gguf"
   int tensor = 1;
   int pipeline = 1;
+  int replicas = 1;               // of the whole model, each tensor x pipeline ranks
   std::vector<int> layers;        // of each stage; empty: balanced
   std::string dtype = "auto";     // auto: as stored
   std::string kv_dtype = "auto";  // auto: as the weights
   int32_t max_context = 0;        // 0: the model's, or less if only less fits
   int32_t max_sequences = 64;
-  int32_t max_step_tokens = 512;
-  int32_t kv_tokens = 0;  // of the whole cache; 0: from the memory available
+  int32_t max_step_tokens = 0;    // 0: 512, of an encoder 4096 or more
+  int32_t kv_tokens = 0;  // of a replica's whole cache; 0: from the memory available
   CpuOptions cpu;
 };
 
@@ -35,8 +36,9 @@ struct ServingPlan {
   std::unique_ptr<Checkpoint> checkpoint;
   std::string model_name;
   ModelSpec spec;
-  ShardPlan shards;
-  MemoryPlan memory;
+  int replicas = 1;
+  ShardPlan shards;   // of each replica
+  MemoryPlan memory;  // of each replica; `available` is its part of the machine's
 };
 
 // Opens the checkpoint and plans ranks and memory; loads nothing. Errors name the file, the option

@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/support/read_bandwidth.h"
 #include "shard/backend/cpu/cpu_backend.h"
-#include "shard/backend/cpu/memory.h"
-#include "shard/backend/cpu/thread_pool.h"
 #include "shard/base/cpus.h"
 
 namespace penstock {
@@ -33,28 +32,6 @@ double BestSeconds(int runs, Function function) {
     best = std::min(best, elapsed.count());
   }
   return best;
-}
-
-// Sequential reading, one stream per thread.
-double MeasureBandwidth(int threads) {
-  auto memory = AllocateZeroed(kColdBytes);
-  if (!memory.ok()) return 0;
-  const auto* words = static_cast<const uint64_t*>(memory->get());
-  ThreadPool pool(threads, std::chrono::microseconds(30));
-  std::vector<uint64_t> sums(static_cast<size_t>(threads) * 8);
-  const double seconds = BestSeconds(15, [&] {
-    pool.Run(threads, [&](int64_t piece, int worker) {
-      const Range range = Split(kColdBytes / 64, threads, piece);
-      // Of four lines each, so that no addition waits for another.
-      uint64_t sum[32] = {};
-      for (int64_t line = range.begin; line + 4 <= range.end; line += 4)
-        for (int i = 0; i < 32; ++i) sum[i] ^= words[line * 8 + i];
-      for (int i = 0; i < 32; ++i) sums[static_cast<size_t>(worker) * 8] ^= sum[i];
-    });
-  });
-  volatile uint64_t sink = sums[0];
-  static_cast<void>(sink);
-  return static_cast<double>(kColdBytes) / seconds / 1e9;
 }
 
 struct Shape {
@@ -146,7 +123,7 @@ int Main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", backend.status().ToString().c_str());
       return 1;
     }
-    const double bandwidth = MeasureBandwidth(threads);
+    const double bandwidth = MeasureReadBandwidth(threads, 15) / 1e9;
     std::printf("%s, isa %s, %d thread(s), memory %.1f GB/s\n", (*backend)->signature().c_str(),
                 isa.c_str(), threads, bandwidth);
     for (const Shape& shape : {Shape{576, 576}, Shape{1536, 576}, Shape{2048, 2048}})

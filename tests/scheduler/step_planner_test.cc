@@ -127,7 +127,7 @@ TEST(StepPlannerTest, SharesOfManyPromptsAreEqual) {
     shares.push_back(pipeline.steps.front().prefill_tokens);
     pipeline.CommitOldest();
   }
-  EXPECT_EQ(shares, (std::vector<int32_t>{1024, 1024, 1024, 1024}));
+  EXPECT_EQ(shares, (std::vector<int32_t>{512, 512, 512, 512})) << "as a prompt of 2048 would be";
 }
 
 TEST(StepPlannerTest, DecodesGoFirstAndPromptsFillTheRest) {
@@ -242,7 +242,7 @@ TEST(StepPlannerTest, ASuspectRunsAlone) {
 }
 
 TEST(StepPlannerTest, LaterChunksAttendToMoreAndAreShorter) {
-  PlannerOptions options = Options(2, 2048, 2048);
+  PlannerOptions options = Options(2, 8192, 2048);
   options.context_cost = 1.0f / 512;
   Pipeline pipeline(options, 4096, 8);
   pipeline.Add(2048, 8);

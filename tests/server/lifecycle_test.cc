@@ -11,7 +11,8 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kReadiness[] = {"", "penstock.v1.Generation", "readiness"};
+constexpr const char* kReadiness[] = {"", "penstock.v1.Generation", "penstock.v1.Encoding",
+                                      "readiness"};
 
 TEST(LifecycleTest, NotServingUntilTheWarmUpHasRun) {
   Serving::Options options;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/server/open_call.h"
 #include "tests/server/serving_fixture.h"
 
 namespace penstock {
@@ -13,20 +14,6 @@ bool Idle(Serving& serving) {
   const SchedulerState state = serving.scheduler->state();
   return state.running == 0 && state.waiting == 0 && state.kv_blocks_used == 0;
 }
-
-// A call that is read only when the test says so.
-class OpenCall {
- public:
-  OpenCall(v1::Generation::Stub& stub, const v1::GenerateRequest& request)
-      : reader_(stub.Generate(&client_, request)) {}
-  bool Read(v1::GenerateResponse* message) { return reader_->Read(message); }
-  void Cancel() { client_.TryCancel(); }
-  grpc::Status Finish() { return reader_->Finish(); }
-
- private:
-  grpc::ClientContext client_;
-  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
-};
 
 TEST(LoadTest, AFullQueueRefusesAtOnceAndRecovers) {
   Serving::Options options;
@@ -58,7 +45,7 @@ TEST(LoadTest, AFullQueueRefusesAtOnceAndRecovers) {
     EXPECT_EQ(text, "bcd");
   }
   EXPECT_TRUE(Eventually([&] { return Idle(serving); }));
-  EXPECT_EQ(serving.Metric("penstock_requests_waiting{model=\"letters\"}"), 0);
+  EXPECT_EQ(serving.Metric("penstock_requests_waiting{model=\"letters\",replica=\"0\"}"), 0);
 }
 
 TEST(LoadTest, TheClientsDeadlineEndsTheWork) {
@@ -104,37 +91,6 @@ TEST(LoadTest, ACallCancelledBeforeItsFirstTokenEnds) {
   }
   serving.executor.Release();
   EXPECT_TRUE(Eventually([&] { return Idle(serving); }));
-}
-
-TEST(LoadTest, ASlowReaderGetsFewMergedMessagesAndEverything) {
-  Serving::Options options;
-  options.executor.max_context = 1 << 16;
-  options.executor.kv_blocks = 1 << 13;
-  Serving serving(options);
-  // A small flow-control window, so that the transport does not hide that nobody reads.
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 65535);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = serving.NewStub(arguments);
-  constexpr uint32_t kTokens = 60000;
-  OpenCall slow(*stub, TextRequest("a", kTokens));
-  ASSERT_TRUE(
-      Eventually([&] { return serving.scheduler->state().running == 1; }, absl::Seconds(5)));
-  Answer quick = Generate(*stub, TextRequest("a", 3));  // nobody waits for the slow one
-  EXPECT_EQ(quick.text(), "bcd");
-  ASSERT_TRUE(Eventually([&] { return Idle(serving); }, absl::Seconds(60)));
-
-  v1::GenerateResponse message;
-  size_t messages = 0, tokens = 0, largest = 0;
-  while (slow.Read(&message)) {
-    ++messages;
-    tokens += static_cast<size_t>(message.token_ids_size());
-    largest = std::max(largest, static_cast<size_t>(message.token_ids_size()));
-  }
-  EXPECT_TRUE(slow.Finish().ok());
-  EXPECT_EQ(tokens, kTokens);
-  EXPECT_LT(messages, kTokens / 4);
-  EXPECT_GT(largest, 1000u);  // what had gathered came as one
 }
 
 TEST(LoadTest, ConcurrentStreamsAllAnswer) {

@@ -79,6 +79,44 @@ TEST_F(ValidationTest, SmallTemperaturesAreSafeAndLargeTopKMeansAll) {
   EXPECT_EQ(task->sequence.sampling.top_k, 0);
 }
 
+TEST_F(ValidationTest, TakesWhatIsSaidOfScheduling) {
+  auto task = Parse();
+  ASSERT_TRUE(task.ok());
+  EXPECT_EQ(task->sequence.priority, 0);
+  EXPECT_FALSE(task->queue_timeout.has_value());
+  EXPECT_EQ(task->sequence.cache_salt, 0u);
+  EXPECT_TRUE(task->sequence.keep_cached);
+  request_.mutable_scheduling()->set_priority(-100);
+  request_.mutable_scheduling()->set_queue_timeout_seconds(0);
+  request_.mutable_scheduling()->set_prefix_cache(true);
+  task = Parse();
+  ASSERT_TRUE(task.ok());
+  EXPECT_EQ(task->sequence.priority, -100);
+  EXPECT_EQ(task->queue_timeout, absl::ZeroDuration());
+  EXPECT_EQ(task->sequence.cache_salt, 0u);
+  request_.mutable_scheduling()->set_queue_timeout_seconds(1.5);
+  EXPECT_EQ(Parse()->queue_timeout, absl::Milliseconds(1500));
+}
+
+TEST_F(ValidationTest, SaltsTellTenantsAndPrivateCallsApart) {
+  request_.mutable_scheduling()->set_cache_salt("tenant 1");
+  const uint64_t first = Parse()->sequence.cache_salt;
+  EXPECT_NE(first, 0u);
+  EXPECT_EQ(Parse()->sequence.cache_salt, first);  // whatever number was drawn
+  EXPECT_EQ(ParseGenerateRequest(request_, model_, 8)->sequence.cache_salt, first);
+  request_.mutable_scheduling()->set_cache_salt("tenant 2");
+  EXPECT_NE(Parse()->sequence.cache_salt, first);
+
+  request_.mutable_scheduling()->set_prefix_cache(false);
+  request_.mutable_sampling()->set_seed(1);  // the salt does not follow the seed
+  const auto one = ParseGenerateRequest(request_, model_, 7);
+  const auto other = ParseGenerateRequest(request_, model_, 8);
+  EXPECT_FALSE(one->sequence.keep_cached);
+  EXPECT_NE(one->sequence.cache_salt, 0u);
+  EXPECT_NE(one->sequence.cache_salt, first);
+  EXPECT_NE(one->sequence.cache_salt, other->sequence.cache_salt);
+}
+
 TEST_F(ValidationTest, UnknownModelIsNotFound) {
   request_.set_model("gpt");
   EXPECT_EQ(Parse().status().code(), absl::StatusCode::kNotFound);
@@ -211,12 +249,27 @@ std::vector<BadField> BadPrompt() {
   return rows;
 }
 
+std::vector<BadField> BadScheduling() {
+  std::vector<BadField> rows;
+  for (int32_t priority : {-101, 101, std::numeric_limits<int32_t>::min()})
+    rows.push_back({"Priority", "scheduling.priority",
+                    [priority](R& r) { r.mutable_scheduling()->set_priority(priority); }});
+  for (double seconds : {-0.1, 1.1e6, double{kNan}, double{kInf}, -double{kInf}})
+    rows.push_back({"QueueTimeout", "scheduling.queue_timeout_seconds", [seconds](R& r) {
+                      r.mutable_scheduling()->set_queue_timeout_seconds(seconds);
+                    }});
+  rows.push_back({"CacheSalt", "scheduling.cache_salt",
+                  [](R& r) { r.mutable_scheduling()->set_cache_salt(std::string(257, 'x')); }});
+  return rows;
+}
+
 std::string RowName(const testing::TestParamInfo<BadField>& row) {
   return std::string(row.param.name) + std::to_string(row.index);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sampling, BadFieldTest, testing::ValuesIn(BadSampling()), RowName);
 INSTANTIATE_TEST_SUITE_P(Stopping, BadFieldTest, testing::ValuesIn(BadStopping()), RowName);
+INSTANTIATE_TEST_SUITE_P(Scheduling, BadFieldTest, testing::ValuesIn(BadScheduling()), RowName);
 INSTANTIATE_TEST_SUITE_P(Prompt, BadFieldTest, testing::ValuesIn(BadPrompt()), RowName);
 
 TEST_F(ValidationTest, TheSmallerVocabularyCounts) {

@@ -15,9 +15,10 @@ Serving::Serving(Options options) : executor(options.executor) {
   server = *InferenceServer::Start(options.server, *metrics);
   metrics->WatchStages(&executor);
   text_pool = std::make_unique<TaskPool>(2);
-  scheduler = std::make_unique<Scheduler>(options.scheduler, executor, *metrics);
+  scheduler = std::make_unique<Scheduler>(options.scheduler, executor,
+                                          metrics->AddReplica(executor.info().stages));
   context = std::make_unique<ServingContext>(ServingContext{
-      {"letters", tokenizer, executor.info(), {ByteTokenizer::kEos}}, *scheduler, *text_pool});
+      {"letters", tokenizer, executor.info(), {ByteTokenizer::kEos}}, scheduler.get(), *text_pool});
   scheduler->Start();
   if (!options.open) return;
   EXPECT_TRUE(Open().ok());
@@ -59,7 +60,10 @@ std::string Serving::Health(const std::string& service) const {
 }
 
 double Serving::Metric(const std::string& name_and_labels) const {
-  const std::string text = metrics->Text();
+  return ValueOf(metrics->Text(), name_and_labels);
+}
+
+double ValueOf(const std::string& text, const std::string& name_and_labels) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t blank = line.rfind(' ');
     double value = 0;

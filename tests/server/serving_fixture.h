@@ -52,6 +52,9 @@ class Serving {
   bool drained = false;  // set by a test that has drained itself
 };
 
+// Value of a line of Prometheus text, its labels included; -1 when there is none.
+double ValueOf(const std::string& text, const std::string& name_and_labels);
+
 // What a call brought.
 struct Answer {
   grpc::Status status;

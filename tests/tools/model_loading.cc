@@ -15,7 +15,6 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadForCheck(const Checkpoint& checkpo
   ShardPlanOptions shards;
   shards.tensor = options.tensor;
   shards.pipeline = options.pipeline;
-  shards.dtype = options.dtype;
   ASSIGN_OR_RETURN(const ShardPlan plan, ShardPlan::Create(spec, shards));
 
   MemoryPlanOptions memory;
@@ -24,6 +23,7 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadForCheck(const Checkpoint& checkpo
   memory.max_sequences = options.max_sequences;
   memory.max_step_tokens = options.max_step_tokens;
   memory.kv_tokens = options.max_context * options.max_sequences;
+  if (spec.encoder) memory.max_context = memory.max_step_tokens = memory.kv_tokens = 0;
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend({}));
   ShardGroupOptions group;
   ASSIGN_OR_RETURN(group.memory, PlanMemory(spec, plan, memory, *backend));

@@ -10,7 +10,8 @@
 
 namespace penstock {
 
-// How a check wants its model cut. Everything else is as the server would choose it.
+// How a check wants its model cut. Everything else is as the server would choose it, of an encoder
+// also the context and the tokens of a step.
 struct CheckModelOptions {
   int tensor = 1;
   int pipeline = 1;

@@ -1,0 +1,71 @@
+#include "cli/replicas.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/load_reporter.h"
+#include "shard/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace penstock {
+namespace {
+
+SchedulerOptions FitTo(const ExecutorInfo& info, SchedulerOptions options) {
+  options.max_sequences = info.max_sequences;
+  options.max_step_tokens = info.max_step_tokens;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> LoadReplica(const ServingPlan& plan,
+                                                      const Tokenizer& tokenizer,
+                                                      const ServeOptions& options) {
+  ShardGroupOptions group;
+  group.memory = plan.memory;
+  // A head may be padded beyond the tokenizer's vocabulary; such ids are neither fed nor drawn.
+  group.memory.info.vocab = std::min(plan.spec.vocab, tokenizer.vocab_size());
+  group.step_timeout = absl::ToChronoMilliseconds(options.step_timeout);
+  group.cpu = options.model.cpu;
+  group.replicas = plan.replicas;
+  LoadProgress progress(plan.shards.ranks());
+  const LoadReporter reporter(progress);
+  return LoadShardGroup(*plan.checkpoint, plan.spec, plan.shards, group, &progress);
+}
+
+Replicas::Replica::Replica(std::unique_ptr<Executor> executor_in, int index,
+                           const ServeOptions& options, Metrics& metrics)
+    : executor(std::move(executor_in)), stages(metrics, *executor, index) {
+  SchedulerObserver* observer = &metrics.AddReplica(executor->info().stages);
+  if (options.refuse_late) observer = &estimate.emplace(*observer);
+  scheduler.emplace(FitTo(executor->info(), options.scheduler), *executor, *observer);
+}
+
+absl::StatusOr<std::unique_ptr<LoadedModel>> Replicas::Load(const ServingPlan& plan,
+                                                            const Tokenizer& tokenizer,
+                                                            const ServeOptions& options,
+                                                            Metrics& metrics) {
+  auto loaded = std::make_unique<Replicas>();
+  std::vector<ReplicaRouter::Replica> routes;
+  for (int i = 0; i < plan.replicas; ++i) {
+    if (plan.replicas > 1) spdlog::info("replica {} of {}", i, plan.replicas);
+    ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, LoadReplica(plan, tokenizer, options));
+    loaded->replicas_.push_back(
+        std::make_unique<Replica>(std::move(executor), i, options, metrics));
+    Replica& replica = *loaded->replicas_.back();
+    routes.push_back({&*replica.scheduler, replica.estimate ? &*replica.estimate : nullptr});
+  }
+  loaded->router_.emplace(RouterOptions{.block_tokens = plan.memory.info.kv_block_size},
+                          std::move(routes));
+  return loaded;
+}
+
+void Replicas::Start() {
+  for (const auto& replica : replicas_) replica->scheduler->Start();
+}
+
+void Replicas::Stop(absl::Time deadline) {
+  for (const auto& replica : replicas_) replica->scheduler->Stop(deadline);
+}
+
+}  // namespace penstock

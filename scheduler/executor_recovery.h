@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "scheduler/restart_backoff.h"
+#include "shard/api/executor.h"
+
+namespace penstock {
+
+// Brings a failed executor back, or gives it up. Belongs to the thread that steps.
+class ExecutorRecovery {
+ public:
+  // Borrows `executor`. `allowed`: for restarting it, from the failure on.
+  ExecutorRecovery(Executor& executor, absl::Duration allowed)
+      : executor_(executor), allowed_(allowed) {}
+
+  // A step has failed with `cause` at `now`.
+  void Begin(const absl::Status& cause, absl::Time now);
+  // Tries a restart that is due. False: there is none.
+  bool TryRestart(absl::Time now);
+  void GiveUp() { backoff_.reset(); }  // no further attempt
+
+  bool active() const { return backoff_.has_value(); }
+  bool healthy() const { return !active() && lost_.ok(); }
+  // When the next restart is due; infinitely far when there is none to do.
+  absl::Time next_attempt() const {
+    return active() ? backoff_->next_attempt() : absl::InfiniteFuture();
+  }
+  const absl::Status& lost() const { return lost_; }  // Unavailable once the time was up
+
+ private:
+  Executor& executor_;
+  const absl::Duration allowed_;
+  std::optional<RestartBackoff> backoff_;
+  absl::Status lost_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,48 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+#include "gtest/gtest.h"
+
+namespace penstock {
+namespace {
+
+// What `penstock bench ARGUMENTS` would exit with; 2 as main() gives it for errors of prepare().
+int Bench(std::vector<std::string> arguments) {
+  CLI::App program("penstock", "penstock");
+  const Command command = MakeBenchCommand(program);
+  arguments.insert(arguments.begin(), "bench");
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  program.parse(arguments);
+  if (!command.prepare().ok()) return 2;
+  const absl::StatusOr<int> code = command.run();
+  return code.ok() ? *code : 1;
+}
+
+TEST(BenchCommandTest, WrongOptionsAreTheUsers) {
+  EXPECT_EQ(Bench({"--concurrency", "2", "--rate", "3"}), 2);
+  EXPECT_EQ(Bench({"--prompt-tokens", "many"}), 2);
+  EXPECT_EQ(Bench({"--slo", "ttft"}), 2);
+  EXPECT_EQ(Bench({"--trace", "/no/such/file"}), 2);
+  EXPECT_EQ(Bench({"--protocol", "http"}), 2);
+}
+
+TEST(BenchCommandTest, WithoutASuccessItFailsAndStillReports) {
+  const std::string path = absl::StrCat(testing::TempDir(), getpid(), "_bench.json");
+  EXPECT_EQ(Bench({"--address", "127.0.0.1:1", "--requests", "3", "--json", path}), 1);
+  std::ifstream file(path);
+  const std::string json(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(json.find("\"UNAVAILABLE\""), std::string::npos) << json;
+  EXPECT_NE(json.find("\"requests\": \"3\""), std::string::npos) << json;  // the settings
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace penstock
