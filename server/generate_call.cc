@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "server/grpc_status.h"
+#include "server/raw_message.h"
 #include "server/request_validation.h"
 #include "shard/base/status_macros.h"
 
@@ -19,23 +20,7 @@ uint64_t DrawNumber() {
   return uint64_t{device()} << 32 | device();
 }
 
-absl::Status Deserialize(const grpc::ByteBuffer& bytes, v1::GenerateRequest* request) {
-  grpc::ByteBuffer copy(bytes);  // shares the bytes; reading uses it up
-  if (grpc::SerializationTraits<v1::GenerateRequest>::Deserialize(&copy, request).ok())
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "the request is no penstock.v1.GenerateRequest: it is malformed, or one of its strings "
-      "(model, text, stopping.stop, scheduling.cache_salt) is not UTF-8");
-}
-
-grpc::ByteBuffer Serialize(const v1::GenerateResponse& response) {
-  grpc::ByteBuffer bytes;
-  bool own = false;
-  const grpc::Status status =
-      grpc::SerializationTraits<v1::GenerateResponse>::Serialize(response, &bytes, &own);
-  GPR_ASSERT(status.ok());  // it fails only beyond 2 GiB, which max_tokens rules out
-  return bytes;
-}
+constexpr absl::string_view kStrings = "model, text, stopping.stop, scheduling.cache_salt";
 
 }  // namespace
 
@@ -98,8 +83,7 @@ void GenerateCall::Abandon() {
 
 absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
-  v1::GenerateRequest request;
-  RETURN_IF_ERROR(Deserialize(request_, &request));
+  ASSIGN_OR_RETURN(const auto request, ParseMessage<v1::GenerateRequest>(request_, kStrings));
   ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request, context.model, DrawNumber()));
   deadlines_.SetQueueTimeout(task.queue_timeout);
   RETURN_IF_ERROR(CheckDeadlines());  // encoding takes its time, too
@@ -138,7 +122,7 @@ void GenerateCall::Write() {
     Sample& sample = samples_[(next_ + i) % samples_.size()];
     if (!sample.has_message()) continue;
     next_ = (next_ + i + 1) % samples_.size();
-    message_ = Serialize(sample.TakeMessage());
+    message_ = SerializeMessage(sample.TakeMessage());  // max_tokens keeps it below 2 GiB
     writing_.store(true);
     deadlines_.OnWriteBegin(absl::Now());
     return StartWrite(&message_);
