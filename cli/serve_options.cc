@@ -167,9 +167,6 @@ absl::Status ServeOptions::Complete() {
   scheduler.max_unread_tokens = server.calls.max_unread_tokens;
   // A step that is slow but within its own bound is no stall.
   server.health_stall = std::max(server.health_stall, step_timeout + absl::Seconds(10));
-  // Nor is a sequence that waits for its client.
-  server.health_stall =
-      std::max(server.health_stall, server.calls.client_stall + absl::Seconds(10));
   return absl::OkStatus();
 }
 

@@ -9,6 +9,15 @@ namespace penstock {
 BatchPlanner::BatchPlanner(const BatchLimits& limits)
     : limits_(limits), wanted_in_flight_(limits.stages == 1 ? 1 : limits.max_in_flight) {}
 
+// A long silence counts as a few gaps only, so that a burst behind it is noticed soon.
+void BatchPlanner::OnArrival(absl::Time arrival) {
+  constexpr double kWeight = 0.2;  // of the newest gap
+  const absl::Duration gap =
+      std::clamp(arrival - last_arrival_, absl::ZeroDuration(), 10 * limits_.max_queue_delay);
+  arrival_gap_ = (1 - kWeight) * arrival_gap_ + kWeight * gap;
+  last_arrival_ = arrival;
+}
+
 BatchPlan BatchPlanner::Plan(const RequestQueue& queue, int32_t steps_in_flight,
                              absl::Time now) const {
   if (queue.empty() || steps_in_flight >= limits_.max_in_flight) return {};
@@ -24,19 +33,21 @@ BatchPlan BatchPlanner::Plan(const RequestQueue& queue, int32_t steps_in_flight,
     pick.requests.resize(static_cast<size_t>(preferred));
     return {.requests = std::move(pick.requests), .reason = FlushReason::kPreferred};
   }
-  const bool due = steps_in_flight > 0 || now >= queue.oldest_arrival() + limits_.max_queue_delay;
+  const bool due = steps_in_flight > 0 || now >= NextFlush(queue);
   if (!pick.full && !(wanted && due)) return {};
   FlushReason reason = FlushReason::kFull;
   if (!pick.full)
-    reason = limits_.max_queue_delay > absl::ZeroDuration() && steps_in_flight == 0
-                 ? FlushReason::kTimeout
-                 : FlushReason::kIdle;
+    reason =
+        steps_in_flight == 0 && limits_.max_queue_delay > absl::ZeroDuration() && expects_company()
+            ? FlushReason::kTimeout
+            : FlushReason::kIdle;
   const int32_t parts = wanted_in_flight_ - steps_in_flight;
   if (parts > 1 && limits_.preferred_sizes.empty()) pick = FillShare(queue, parts);
   return {.requests = std::move(pick.requests), .reason = reason};
 }
 
 absl::Time BatchPlanner::NextFlush(const RequestQueue& queue) const {
+  if (!expects_company() && !queue.empty()) return absl::InfinitePast();
   return queue.oldest_arrival() + limits_.max_queue_delay;
 }
 

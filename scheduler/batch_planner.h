@@ -35,8 +35,9 @@ struct BatchPlan {
 // While every stage has a step, a batch is sent only when full: waiting costs nothing then, and
 // batches form by themselves. A stage without a step gets what there is; only if no step at all is
 // in flight, requests are held back for company, until one has waited for the queue delay or a
-// preferred size is reached (the dynamic batcher of Triton). With P stages to fill, what waits is
-// cut into equal shares, so that the stages have work at the same time.
+// preferred size is reached (the dynamic batcher of Triton); and not at all while arrivals are so
+// rare that nobody is to be expected in that time: to hold back would only cost. With P stages to
+// fill, what waits is cut into equal shares, so that the stages have work at the same time.
 //
 // A request that was in two failed steps is a suspect: it runs alone, so that a third failure is
 // nobody else's.
@@ -48,6 +49,8 @@ class BatchPlanner {
   static constexpr int64_t kMinShare = 64;
 
   explicit BatchPlanner(const BatchLimits& limits);
+
+  void OnArrival(absl::Time arrival);  // of each request, once
 
   // The requests stay in `queue`; the caller takes them.
   BatchPlan Plan(const RequestQueue& queue, int32_t steps_in_flight, absl::Time now) const;
@@ -64,9 +67,12 @@ class BatchPlanner {
   Pick Fill(const RequestQueue& queue, int64_t max_tokens) const;
   Pick FillShare(const RequestQueue& queue, int32_t parts) const;
   int32_t PreferredSize(size_t size) const;
+  bool expects_company() const { return arrival_gap_ <= limits_.max_queue_delay; }
 
   const BatchLimits limits_;
   const int32_t wanted_in_flight_;  // so many steps that no stage idles
+  absl::Time last_arrival_ = absl::InfiniteFuture();
+  absl::Duration arrival_gap_;  // between arrivals, lately; zero at first: company is expected
 };
 
 }  // namespace penstock

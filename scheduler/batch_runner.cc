@@ -72,6 +72,7 @@ BatchRunner::BatchRunner(const Options& options, Executor& executor, BatchObserv
 void BatchRunner::Accept(std::unique_ptr<QueuedRequest> request) {
   request->order = next_order_++;
   request->times.arrival = request->request.arrival;
+  planner_.OnArrival(request->times.arrival);
   delivery_.Expect(request->order);
   if (!lost().ok()) return End(*request, lost());
   queue_.Add(std::move(request));

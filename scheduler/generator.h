@@ -16,8 +16,8 @@ class Generator {
 
   // Thread-safe, never blocks. InvalidArgument when the request could never run, ResourceExhausted
   // when the queue is full or, where that is asked for, when it could not be served in time,
-  // Unavailable when stopping or lost. After OK, `stream` is closed exactly once; a request whose `generated` is
-  // complete already ends without another token.
+  // Unavailable when stopping or lost. After OK, `stream` is closed exactly once; a request whose
+  // `generated` is complete already ends without another token.
   virtual absl::Status Submit(GenerateRequest request, std::shared_ptr<TokenStream> stream) = 0;
 
   virtual SchedulerState state() const = 0;  // thread-safe snapshot, of all replicas together

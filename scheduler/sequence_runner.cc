@@ -72,7 +72,17 @@ void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
 
 bool SequenceRunner::Prepare() {
   DropEnded();
-  return recovery_.active() ? TryRestart() : Fill();
+  if (recovery_.active()) return TryRestart();
+  const bool launched = Fill();
+  if (!launched && AllPaused()) last_progress_ = absl::Now();  // it is the readers who stand still
+  return launched;
+}
+
+bool SequenceRunner::AllPaused() const {
+  const auto& running = table_.running();
+  return steps_.empty() && table_.waiting().empty() &&
+         std::all_of(running.begin(), running.end(),
+                     [this](const auto& sequence) { return sequence->paused(limits_.max_unread); });
 }
 
 void SequenceRunner::DropEnded() {

@@ -70,6 +70,7 @@ class SequenceRunner {
   };
 
   void DropEnded();
+  bool AllPaused() const;
   bool Fill();
   void Launch(StepPlan plan);
   absl::Status CheckResult(const LaunchedStep& step, const StepResult& result) const;

@@ -31,6 +31,7 @@ run_tests() { # run_tests PROGRAM FILTER
 
 start() { # start OPTION...: a server of the demo model at $address
   address=127.0.0.1:$(free_port) metrics=127.0.0.1:$(free_port)
+  rm -f "$folder/server.log" # or the last server's line would be found
   "$tree/cli/penstock" serve --model "$MODEL" --pipeline 2 --max-context 2048 --kv-tokens 16384 \
     --max-sequences 4 --listen "$address" --metrics "$metrics" "$@" >"$folder/server.log" 2>&1 &
   server=$!
@@ -77,6 +78,14 @@ measure() { # measure ARGUMENT...: of check_queue; its last line in $last
   [ $status = 0 ] || fail "check_queue $*"
 }
 
+await_stream() { # await_stream FILE: where a client process tells that its stream has begun
+  for _ in $(seq 300); do
+    ! grep -qs streaming "$1" || return 0
+    sleep 0.1
+  done
+  fail "no stream within 30 s: $(cat "$1")"
+}
+
 kill_clients() { # kill_clients COUNT: processes, each by SIGKILL in the middle of its stream
   local pids=() i pid killed=0
   for i in $(seq "$1"); do
@@ -84,10 +93,7 @@ kill_clients() { # kill_clients COUNT: processes, each by SIGKILL in the middle 
     pids+=($!)
     if [ ${#pids[@]} = 4 ] || [ "$i" = "$1" ]; then # as many as run at once
       for pid in "${!pids[@]}"; do
-        for _ in $(seq 300); do
-          ! grep -qs streaming "$folder/stream.$((i - ${#pids[@]} + 1 + pid))" || break
-          sleep 0.1
-        done
+        await_stream "$folder/stream.$((i - ${#pids[@]} + 1 + pid))"
         kill -9 "${pids[$pid]}" 2>/dev/null && killed=$((killed + 1))
         wait "${pids[$pid]}" 2>/dev/null || true
       done
@@ -127,7 +133,7 @@ echo "a server whose grace of 0.5 s runs out:"
 start --grace 0.5
 "$tree/tests/tools/check_queue" "$address" stream >"$folder/stream" 2>&1 &
 client=$!
-until grep -qs streaming "$folder/stream"; do sleep 0.1; done
+await_stream "$folder/stream"
 stop 3
 wait "$client" && fail "the stream that was cut off ended with OK"
 

@@ -322,6 +322,29 @@ TEST(RequestBatcherTest, RefusesWhatCouldNeverRun) {
   EXPECT_EQ(large.closings(), 0);
 }
 
+TEST(RequestBatcherTest, WhereNobodyElseIsToBeExpectedNobodyIsHeldBack) {
+  BatcherHarness harness({.max_queue_delay = absl::Milliseconds(5)}, OneStageInfo());
+  const auto held_back = [&] {
+    auto asker = harness.Ask(MakeInput(1, 4));
+    harness.batcher.Step();
+    const bool waits = !asker->ended();
+    harness.now += absl::Milliseconds(5);
+    harness.StepAll();
+    EXPECT_TRUE(asker->right(3));
+    return waits;
+  };
+  EXPECT_TRUE(held_back()) << "nothing is known yet";
+  for (int i = 0; i < 10; ++i) {
+    harness.now += absl::Milliseconds(20);
+    held_back();
+  }
+  EXPECT_FALSE(held_back()) << "one in 25 ms";
+  harness.now += absl::Hours(1);
+  auto burst = AskMany(harness, 8);
+  harness.StepAll();
+  EXPECT_TRUE(held_back()) << "a burst is noticed after the longest silence";
+}
+
 TEST(RequestBatcherTest, AResultThatIsNotFiniteFailsItsOwnRequestOnly) {
   BatcherHarness harness({}, OneStageInfo());
   harness.executor.set_not_finite(7);
