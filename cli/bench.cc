@@ -85,6 +85,33 @@ void DeclareReports(BenchCommandOptions* options, SettingTable* table) {
   table->Add("quiet", "Do not show progress", &options->quiet);
 }
 
+// Without it, a load could be over before it is known that nothing of it can be kept.
+absl::Status CheckReports(const BenchCommandOptions& options) {
+  for (const std::string& path : {options.json, options.csv, options.html})
+    if (!path.empty()) RETURN_IF_ERROR(CheckReport(path));
+  return absl::OkStatus();
+}
+
+absl::Status CheckUses(const BenchOptions& options, const SettingTable& table) {
+  const bool embed = options.kind == "embed", kserve = options.protocol == "kserve";
+  const bool drawn = options.trace.empty();
+  return table.CheckUses({
+      {"input-tokens", embed, "--kind embed"},
+      {"input-tokens", drawn, "--concurrency or --rate (a trace has its lengths)"},
+      {"batch", embed, "--kind embed"},
+      {"prompt-tokens", !embed, "--kind generate"},
+      {"prompt-tokens", drawn, "--concurrency or --rate (a trace has its lengths)"},
+      {"output-tokens", !embed, "--kind generate"},
+      {"output-tokens", drawn, "--concurrency or --rate (a trace has its lengths)"},
+      {"temperature", !embed, "--kind generate"},
+      {"ignore-eos", !embed, "--kind generate"},
+      {"unary", kserve && !embed, "--protocol kserve and --kind generate"},
+      {"token-counts", kserve && !embed, "--protocol kserve and --kind generate"},
+      {"vocab", !kserve && !options.text,
+       "prompts of token ids (not --text, not --protocol kserve)"},
+  });
+}
+
 absl::Status WriteReports(const BenchCommandOptions& options, const BenchReport& report) {
   if (!options.json.empty()) RETURN_IF_ERROR(WriteReport(options.json, FormatJson(report)));
   if (!options.csv.empty()) RETURN_IF_ERROR(WriteReport(options.csv, FormatCsv(report)));
@@ -124,7 +151,9 @@ Command MakeBenchCommand(CLI::App& program) {
   app->footer(kRules);
   const auto prepare = [state]() -> absl::Status {
     RETURN_IF_ERROR(state->table.ApplyFlags());
-    return state->options.bench.Complete();
+    RETURN_IF_ERROR(CheckUses(state->options.bench, state->table));
+    RETURN_IF_ERROR(state->options.bench.Complete());
+    return CheckReports(state->options);
   };
   return {app, prepare, [state] { return Bench(state->options, state->table); }};
 }

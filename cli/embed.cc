@@ -17,6 +17,7 @@
 #include "cli/setting_table.h"
 #include "proto/penstock/v1/encoding.grpc.pb.h"
 #include "server/grpc_status.h"
+#include "server/text/unicode.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -128,6 +129,16 @@ absl::StatusOr<int> Ask(const EmbedOptions& options) {
   return 0;
 }
 
+// gRPC's strings are UTF-8.
+absl::Status CheckUtf8(const EmbedOptions& options) {
+  if (options.score && !IsValidUtf8(*options.score))
+    return absl::InvalidArgumentError("--score is not UTF-8");
+  for (size_t i = 0; i < options.texts.size(); ++i)
+    if (!IsValidUtf8(options.texts[i]))
+      return absl::InvalidArgumentError(absl::StrCat("text ", i + 1, " is not UTF-8"));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::string>> ReadTexts(std::vector<std::string> arguments) {
   for (const std::string& argument : arguments)
     if (absl::StartsWith(argument, "--"))
@@ -159,11 +170,15 @@ Command MakeEmbedCommand(CLI::App& program) {
   state->table.DeclareFlags(*app);
 
   const auto prepare = [app, state]() -> absl::Status {
+    EmbedOptions& options = state->options;
     RETURN_IF_ERROR(state->table.ApplyFlags());
-    ASSIGN_OR_RETURN(state->options.texts, ReadTexts(app->remaining()));
-    if (state->options.score && state->options.classify)
+    if (options.score && options.classify)
       return absl::InvalidArgumentError("--score and --classify exclude one another");
-    return absl::OkStatus();
+    RETURN_IF_ERROR(state->table.CheckUses(
+        {{"top-n", options.score.has_value(), "--score"},
+         {"raw", options.score || options.classify, "--score or --classify"}}));
+    ASSIGN_OR_RETURN(options.texts, ReadTexts(app->remaining()));
+    return CheckUtf8(options);
   };
   return {app, prepare, [state] { return Ask(state->options); }};
 }

@@ -19,6 +19,7 @@
 #include "cli/setting_table.h"
 #include "proto/penstock/v1/generation.grpc.pb.h"
 #include "server/grpc_status.h"
+#include "server/text/unicode.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -241,6 +242,8 @@ Command MakeGenerateCommand(CLI::App& program) {
     if (state->text) options.prompt = state->text;
     if (!options.prompt && options.tokens.empty())
       options.prompt = std::string(std::istreambuf_iterator<char>(std::cin), {});
+    if (options.prompt && !IsValidUtf8(*options.prompt))
+      return absl::InvalidArgumentError("the prompt is not UTF-8");
     return absl::OkStatus();
   };
   return {app, prepare, [state] { return Generate(state->options); }};

@@ -1,5 +1,7 @@
 // The penstock program: serve a model, plan its placement, or talk to a server.
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -54,5 +56,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader of stdout that goes away is an error, not the end
+  // Text that is no UTF-8 is an error of ours or the other side's, told as such.
+  google::protobuf::SetLogHandler(nullptr);
   return penstock::Main(argc, argv);
 }

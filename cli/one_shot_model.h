@@ -10,6 +10,9 @@
 
 namespace penstock {
 
+// InvalidArgument, with their names, when an input's special tokens fill the context.
+absl::Status CheckRoomForText(int32_t max_context, const Tokenizer& tokenizer);
+
 // A one-shot model, served: an executor and the dynamic batcher before it.
 class OneShotModel final : public LoadedModel {
  public:

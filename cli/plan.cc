@@ -13,7 +13,7 @@ Command MakePlanCommand(CLI::App& program) {
   CLI::App* app = program.add_subcommand("plan", "Print the placement and memory plan of a model");
   auto settings = std::make_shared<ServeSettings>(*app);
   const auto run = [settings]() -> absl::StatusOr<int> {
-    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(settings->options().model));
+    ASSIGN_OR_RETURN(const ServingPlan plan, settings->Plan());
     std::fputs(FormatPlan(plan).c_str(), stdout);
     return 0;
   };

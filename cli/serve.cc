@@ -1,8 +1,6 @@
 // `penstock serve`: the composition root. What is declared first lives longest; read from the top
 // it is the architecture from the files on disk to the open door.
 
-#include <google/protobuf/stubs/logging.h>
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +27,6 @@ void StartLog(const std::string& level) {
   log->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
   log->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(log));
-  google::protobuf::SetLogHandler(nullptr);  // what a client gets wrong is told to the client
 }
 
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(const ServingPlan& plan,
@@ -41,12 +38,13 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(const ServingPlan& plan,
 }
 
 // The exit code.
-absl::StatusOr<int> Serve(const ServeOptions& options) {
+absl::StatusOr<int> Serve(const ServeSettings& settings) {
+  const ServeOptions& options = settings.options();
   const absl::Time begin = absl::Now();
   BlockStopSignals();
   StartLog(options.log_level);
 
-  ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(options.model));
+  ASSIGN_OR_RETURN(const ServingPlan plan, settings.Plan());
   std::fputs(FormatPlan(plan).c_str(), stderr);
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(*plan.checkpoint));
 
@@ -86,6 +84,8 @@ absl::StatusOr<int> Serve(const ServeOptions& options) {
   spdlog::info("draining: running calls get {} s", absl::ToDoubleSeconds(options.server.grace));
   const bool all_finished = server->Drain();
   model->Stop(absl::Now());
+  // The process still lives for up to 2 s: the metrics' HTTP server looks that seldom whether to
+  // end.
   spdlog::info(all_finished ? "drained" : "stopped with calls unfinished");
   return all_finished ? 0 : kUnfinished;
 }
@@ -100,9 +100,9 @@ Command MakeServeCommand(CLI::App& program) {
                 "Print the effective configuration and the memory plan, and exit");
 
   const auto run = [settings, check_config]() -> absl::StatusOr<int> {
-    if (!*check_config) return Serve(settings->options());
+    if (!*check_config) return Serve(*settings);
     std::fputs(settings->ToYaml().c_str(), stdout);
-    ASSIGN_OR_RETURN(const ServingPlan plan, PlanServing(settings->options().model));
+    ASSIGN_OR_RETURN(const ServingPlan plan, settings->Plan());
     std::fputs(FormatPlan(plan).c_str(), stderr);  // stdout is a configuration that can be used
     return 0;
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -76,7 +77,9 @@ void DeclareServing(ServeOptions* options, SettingTable* table) {
              &options->server.calls.client_stall);
   table->AddBounded("max-unread", "Tokens kept for a client that does not read; then it pauses", 1,
                     1 << 20, &options->server.calls.max_unread_tokens);
-  table->Add("refuse-late", "Refuse at once what cannot be served before its deadline",
+  table->Add("refuse-late",
+             "Refuse at once what would, by what recent requests took, start too late or miss its "
+             "deadline",
              &options->refuse_late);
   table->Add("listen", "Address of the gRPC server; port 0 picks a free one",
              &options->server.listen);
@@ -132,6 +135,27 @@ absl::Status ServeSettings::Read() {
   if (!config_.empty()) RETURN_IF_ERROR(table_.LoadYaml(config_));
   RETURN_IF_ERROR(table_.ApplyFlags());
   return options_.Complete();
+}
+
+absl::Status CheckModelSettings(const SettingTable& table, bool encoder) {
+  std::vector<SettingUse> uses;
+  for (const char* name : {"max-batch", "max-batch-tokens", "batch-delay", "preferred-batches",
+                           "preserve-order", "queue-timeout-action", "max-inputs"})
+    uses.push_back({name, encoder, "an encoder"});
+  for (const char* name : {"replicas", "kv-dtype", "kv-tokens", "prefill-chunk", "max-decode-delay",
+                           "prefix-cache", "batching", "max-unread"})
+    uses.push_back({name, !encoder, "a model that generates"});
+  return table.CheckUses(uses);
+}
+
+absl::StatusOr<ServingPlan> ServeSettings::Plan() const {
+  ASSIGN_OR_RETURN(ServingPlan plan, PlanServing(options_.model));
+  RETURN_IF_ERROR(CheckModelSettings(table_, plan.spec.encoder.has_value()));
+  if (options_.batcher.max_batch_tokens > plan.memory.info.max_step_tokens)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-batch-tokens is ", options_.batcher.max_batch_tokens,
+                     ", more than --max-step-tokens (", plan.memory.info.max_step_tokens, ")"));
+  return plan;
 }
 
 absl::Status ServeOptions::CompleteBatching() {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/setting_table.h"
 #include "scheduler/request_batcher.h"
@@ -37,11 +38,17 @@ struct ServeOptions {
 // Declares each option once, for flags and file alike.
 void DeclareSettings(ServeOptions* options, SettingTable* table);
 
+// InvalidArgument for what was set in `table` and has no meaning for a model of this kind.
+absl::Status CheckModelSettings(const SettingTable& table, bool encoder);
+
 // A command's ServeOptions, from --config and the flags of the same names; flags win.
 class ServeSettings {
  public:
   explicit ServeSettings(CLI::App& app);  // declares the flags; `app` outlives it
   absl::Status Read();                    // once the command line has been parsed
+
+  // Also checks the settings against the model that they are for.
+  absl::StatusOr<ServingPlan> Plan() const;
 
   const ServeOptions& options() const { return options_; }
   std::string ToYaml() const { return table_.ToYaml(); }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "shard/base/decimal.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -100,15 +101,16 @@ absl::Status ParseSetting(absl::string_view text, uint64_t* value) {
 }
 
 absl::Status ParseSetting(absl::string_view text, float* value) {
-  float parsed = 0;
-  if (HasBlank(text) || !absl::SimpleAtof(text, &parsed)) return Expected("a number", text);
-  *value = parsed;
+  double parsed = 0;
+  if (!ParseDecimal(text, &parsed) || !std::isfinite(static_cast<float>(parsed)))
+    return Expected("a number", text);
+  *value = static_cast<float>(parsed);
   return absl::OkStatus();
 }
 
 absl::Status ParseSetting(absl::string_view text, absl::Duration* value) {
   double seconds = 0;
-  if (HasBlank(text) || !absl::SimpleAtod(text, &seconds) || !(seconds >= 0 && seconds <= 1e9))
+  if (!ParseDecimal(text, &seconds) || !(seconds >= 0 && seconds <= 1e9))
     return Expected("seconds in [0, 1e9]", text);
   *value = absl::Seconds(seconds);
   return absl::OkStatus();
@@ -162,6 +164,7 @@ absl::Status SettingTable::Set(absl::string_view name, absl::string_view text) {
   for (Row& row : rows_) {
     if (row.name != name) continue;
     const absl::Status status = row.parse(text);
+    if (status.ok()) row.was_set = row.format() != row.declared;
     if (status.ok()) return status;
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", status.message()));
   }
@@ -238,7 +241,21 @@ absl::Status SettingTable::ApplyFlags() {
     if (row.flag == nullptr || row.flag->count() == 0) continue;
     if (const absl::Status status = row.parse(row.flag_text); !status.ok())
       return absl::InvalidArgumentError(absl::StrCat("--", row.name, ": ", status.message()));
+    row.was_set = true;
   }
+  return absl::OkStatus();
+}
+
+bool SettingTable::WasSet(absl::string_view name) const {
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [&](const Row& row) { return row.name == name && row.was_set; });
+}
+
+absl::Status SettingTable::CheckUses(const std::vector<SettingUse>& uses) const {
+  for (const SettingUse& use : uses)
+    if (!use.has_meaning && WasSet(use.name))
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", use.name, " goes with ", use.company, " alone"));
   return absl::OkStatus();
 }
 

@@ -44,6 +44,13 @@ std::string FormatSetting(const std::optional<T>& value) {
   return value ? FormatSetting(*value) : "";
 }
 
+// A setting and whether it has a meaning beside the others.
+struct SettingUse {
+  std::string name;
+  bool has_meaning;
+  std::string company;  // what it has a meaning with
+};
+
 // Settings declared once, each a name and the field it fills, and read from a YAML file and from
 // flags of the same names; flags win. The fields are borrowed and hold the defaults.
 class SettingTable {
@@ -72,6 +79,12 @@ class SettingTable {
   void DeclareFlags(CLI::App& app);
   absl::Status ApplyFlags();
 
+  // By a flag, or by the file to another value than the declared one: a printed configuration names
+  // every setting.
+  bool WasSet(absl::string_view name) const;
+  // InvalidArgument for the first that was set without a meaning.
+  absl::Status CheckUses(const std::vector<SettingUse>& uses) const;
+
  private:
   struct Row {
     std::string name;
@@ -79,10 +92,15 @@ class SettingTable {
     bool is_switch;  // the flag may stand alone
     std::function<absl::Status(absl::string_view)> parse;
     std::function<std::string()> format;
+    std::string declared = {};  // value
+    bool was_set = false;
     std::string flag_text = {};
     CLI::Option* flag = nullptr;
   };
-  void AddRow(Row row) { rows_.push_back(std::move(row)); }
+  void AddRow(Row row) {
+    row.declared = row.format();
+    rows_.push_back(std::move(row));
+  }
   std::string Nearest(absl::string_view name) const;
 
   std::deque<Row> rows_;  // addresses stay: CLI11 writes into flag_text

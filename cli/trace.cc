@@ -2,15 +2,18 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/setting_table.h"
+#include "cli/stop_signals.h"
 #include "cli/trace_writer.h"
 #include "proto/penstock/v1/admin.grpc.pb.h"
 #include "server/grpc_status.h"
@@ -21,6 +24,8 @@ namespace {
 
 // Beyond the seconds that are recorded: for connecting, and for steps in flight at the end.
 constexpr absl::Duration kPatience = absl::Seconds(30);
+// What the server records.
+constexpr absl::Duration kShortest = absl::Milliseconds(100), kLongest = absl::Seconds(300);
 
 struct TraceSettings {
   std::string address = "127.0.0.1:50051";
@@ -28,19 +33,69 @@ struct TraceSettings {
   std::string out = "trace.json";
 };
 
-absl::Status Stream(const TraceSettings& settings, TraceWriter* writer) {
-  const auto stub =
-      v1::Admin::NewStub(grpc::CreateChannel(settings.address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       absl::ToChronoMicroseconds(settings.seconds + kPatience));
-  v1::TraceRequest request;
-  request.set_seconds(absl::ToDoubleSeconds(settings.seconds));
-  const auto reader = stub->Trace(&context, request);
-  v1::TraceChunk chunk;
-  while (reader->Read(&chunk)) writer->Add(chunk);
-  return FromGrpc(reader->Finish());
-}
+// A recording on its way. The file is opened when the first of it has come, so that a call that
+// fails leaves alone what was there before.
+class Recording {
+ public:
+  explicit Recording(const TraceSettings& settings) : settings_(settings) {}
+
+  // Until it is complete or Stop() ends it. An error of the file, or of the call.
+  absl::Status Run() {
+    const auto stub = v1::Admin::NewStub(
+        grpc::CreateChannel(settings_.address, grpc::InsecureChannelCredentials()));
+    context_.set_deadline(std::chrono::system_clock::now() +
+                          absl::ToChronoMicroseconds(settings_.seconds + kPatience));
+    v1::TraceRequest request;
+    request.set_seconds(absl::ToDoubleSeconds(settings_.seconds));
+    const auto reader = stub->Trace(&context_, request);
+    v1::TraceChunk chunk;
+    absl::Status written;
+    while (written.ok() && reader->Read(&chunk)) written = Add(chunk);
+    if (!written.ok()) context_.TryCancel();
+    const absl::Status received = FromGrpc(reader->Finish());
+    written.Update(Finish());
+    RETURN_IF_ERROR(written);
+    return stopped_.load() ? absl::OkStatus() : received;
+  }
+  void Stop() {  // any thread
+    stopped_.store(true);
+    context_.TryCancel();
+  }
+
+  const TraceWriter* writer() const { return writer_ ? &*writer_ : nullptr; }
+  bool stopped() const { return stopped_.load(); }
+
+ private:
+  bool to_stdout() const { return settings_.out == "-"; }
+  std::ostream& out() { return to_stdout() ? std::cout : file_; }
+
+  absl::Status Add(const v1::TraceChunk& chunk) {
+    if (!writer_) {
+      if (!to_stdout()) file_.open(settings_.out);
+      RETURN_IF_ERROR(CheckOut());
+      writer_.emplace(out());
+    }
+    writer_->Add(chunk);
+    return CheckOut();
+  }
+  // What came before an error or a stop can be looked at all the same.
+  absl::Status Finish() {
+    if (!writer_) return absl::OkStatus();
+    writer_->Finish();
+    out().flush();
+    return CheckOut();
+  }
+  absl::Status CheckOut() {
+    if (out()) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(settings_.out, ": cannot be written"));
+  }
+
+  const TraceSettings settings_;
+  grpc::ClientContext context_;
+  std::atomic<bool> stopped_{false};
+  std::ofstream file_;
+  std::optional<TraceWriter> writer_;
+};
 
 // What the recording holds, for people.
 void PrintSummary(const TraceWriter& writer, const std::string& out) {
@@ -63,20 +118,22 @@ void PrintSummary(const TraceWriter& writer, const std::string& out) {
 }
 
 absl::StatusOr<int> Trace(const TraceSettings& settings) {
-  std::ofstream file;
-  const bool to_stdout = settings.out == "-";
-  if (!to_stdout) file.open(settings.out);
-  std::ostream& out = to_stdout ? std::cout : file;
-  if (!out) return absl::UnavailableError(absl::StrCat(settings.out, ": cannot be written"));
-  TraceWriter writer(out);
-  const absl::Status streamed = Stream(settings, &writer);
-  writer.Finish();  // what came before an error can be looked at all the same
-  out.flush();
-  if (!out) return absl::UnavailableError(absl::StrCat(settings.out, ": cannot be written"));
-  PrintSummary(writer, to_stdout ? "stdout" : settings.out);
-  if (streamed.ok()) return 0;
-  return absl::Status(streamed.code(), absl::StrCat(absl::StatusCodeToString(streamed.code()), ": ",
-                                                    streamed.message()));
+  BlockStopSignals();
+  Recording recording(settings);
+  const StopSignals signals([&recording] { recording.Stop(); });
+  const absl::Status status = recording.Run();
+  if (recording.writer() != nullptr)
+    PrintSummary(*recording.writer(), settings.out == "-" ? "stdout" : settings.out);
+  if (recording.stopped()) std::fprintf(stderr, "stopped before the end\n");
+  if (status.ok()) return 0;
+  return absl::Status(
+      status.code(), absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message()));
+}
+
+absl::Status CheckSeconds(absl::Duration seconds) {
+  if (seconds >= kShortest && seconds <= kLongest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--seconds: ", absl::ToDoubleSeconds(seconds), " is outside [0.1, 300]"));
 }
 
 }  // namespace
@@ -93,8 +150,11 @@ Command MakeTraceCommand(CLI::App& program) {
   state->table.Add("seconds", "To record, 0.1 to 300", &state->settings.seconds);
   state->table.Add("out", "Chrome trace JSON to write; -: stdout", &state->settings.out);
   state->table.DeclareFlags(*app);
-  return {app, [state] { return state->table.ApplyFlags(); },
-          [state] { return Trace(state->settings); }};
+  const auto prepare = [state]() -> absl::Status {
+    RETURN_IF_ERROR(state->table.ApplyFlags());
+    return CheckSeconds(state->settings.seconds);
+  };
+  return {app, prepare, [state] { return Trace(state->settings); }};
 }
 
 }  // namespace penstock

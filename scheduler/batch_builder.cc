@@ -42,7 +42,7 @@ StepBatch BuildBatch(const StepPlan& plan, int32_t kv_block_size, int64_t step, 
   batch.step = step;
   batch.epoch = epoch;
   ReserveArrays(plan, batch);
-  for (const auto& [sequence, count, samples] : plan.run) {
+  for (const auto& [sequence, count, samples, prefill] : plan.run) {
     const int32_t context = sequence->computed + count;
     batch.seq_begin.push_back(static_cast<int32_t>(batch.tokens.size()));
     batch.block_begin.push_back(static_cast<int32_t>(batch.blocks.size()));

@@ -97,9 +97,9 @@ absl::Status RequestBatcher::CheckCapacity() const {
   const int64_t startable = can_start ? options_.max_batch : 0;
   const int64_t queued = state_.waiting + static_cast<int64_t>(submitted_.size());
   if (queued < options_.max_queued + startable) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", queued,
-                                                   " requests wait, ", state_.running,
-                                                   " run (max_queued ", options_.max_queued, ")"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the queue is full: ", queued - startable, " requests wait, ", state_.running + startable,
+      " run or start now (max-queue ", options_.max_queued, ")"));
 }
 
 absl::Status RequestBatcher::CheckInTime(const EncodeRequest& request, absl::Time now) const {

@@ -81,9 +81,9 @@ absl::Status Scheduler::CheckCapacity() const {
       state_.waiting == 0 ? std::max(0, options_.max_sequences - state_.running) : 0;
   const int64_t queued = state_.waiting + static_cast<int64_t>(submitted_.size());
   if (queued < int64_t{options_.max_queued} + startable) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the queue is full: ", queued,
-                                                   " sequences wait, ", state_.running,
-                                                   " run (max_queued ", options_.max_queued, ")"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the queue is full: ", queued - startable, " sequences wait, ", state_.running + startable,
+      " run or start now (max-queue ", options_.max_queued, ")"));
 }
 
 SchedulerState Scheduler::state() const {

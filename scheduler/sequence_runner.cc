@@ -129,11 +129,11 @@ void SequenceRunner::Launch(StepPlan plan) {
   const bool wants_shares = observer_.wants_shares();
   for (const PlannedSequence& planned : step.plan.run) {
     Sequence& sequence = *planned.sequence;
-    const bool prefill = !sequence.decoding();
-    if (prefill) ++step.prefill_sequences;
+    if (planned.prefill) ++step.prefill_sequences;
     table_.Advance(sequence, planned.tokens);
     if (wants_shares)
-      step.shares.push_back({sequence.precedence.id, planned.tokens, sequence.computed, prefill});
+      step.shares.push_back(
+          {sequence.precedence.id, planned.tokens, sequence.computed, planned.prefill});
     sequence.slot_assigned = true;
     ++sequence.in_flight;
     if (sequence.times.first_scheduled == absl::InfinitePast()) {

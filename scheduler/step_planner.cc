@@ -32,8 +32,9 @@ bool IsSuspectNext(const SequenceTable& table) {
   return !table.waiting().empty() && IsSuspect(*table.waiting().front());
 }
 
-void Add(Sequence& sequence, int32_t tokens, StepPlan& plan) {
-  plan.run.push_back({&sequence, tokens, tokens == sequence.pending()});
+void Add(Sequence& sequence, int32_t tokens, bool prefill, StepPlan& plan) {
+  plan.run.push_back({&sequence, tokens, tokens == sequence.pending(), prefill});
+  (prefill ? plan.prefill_tokens : plan.decode_tokens) += tokens;
 }
 
 // What feeding `tokens` to a sequence costs, in rows that attend to nothing.
@@ -135,8 +136,7 @@ StepPlan StepPlanner::PlanSuspect(Sequence& suspect) const {
   StepPlan plan;
   const int32_t tokens =
       std::min({suspect.pending(), options_.prefill_chunk, options_.max_step_tokens});
-  (suspect.decoding() ? plan.decode_tokens : plan.prefill_tokens) = tokens;
-  Add(suspect, tokens, plan);
+  Add(suspect, tokens, !suspect.decoding(), plan);
   return plan;
 }
 
@@ -150,20 +150,21 @@ void StepPlanner::PlanDecodes(const Census& census, StepsInFlight in_flight, Seq
                                   CeilDiv(ready, groups_left), options_.max_step_tokens});
   for (Sequence* sequence : ready_) {
     if (plan.decode_tokens == group) return;
-    // Preempted just now, or without a block until somebody's step is committed.
-    if (sequence->slot < 0 || !ReserveNext(*sequence, table, plan)) continue;
-    Add(*sequence, 1, plan);
-    ++plan.decode_tokens;
+    // Gone or preempted just now, or without a block until somebody's step is committed.
+    if (sequence == nullptr || sequence->slot < 0 || !ReserveNext(*sequence, table, plan)) continue;
+    Add(*sequence, 1, /*prefill=*/false, plan);
   }
 }
 
 // A block for the next token of `sequence`, at the expense of those behind it if need be. (They are
 // not in `plan` yet: decodes are planned in order. One that is paused is never in it.)
-bool StepPlanner::ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan& plan) const {
+bool StepPlanner::ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan& plan) {
   while (!table.Reserve(sequence, sequence.computed + 1)) {
     Sequence* victim =
         FindVictim(sequence, table, options_.max_unread, [](const Sequence&) { return true; });
     if (victim == nullptr) return false;
+    // It does not come back, and is destroyed.
+    if (victim->padding) std::ranges::replace(ready_, victim, nullptr);
     table.Preempt(*victim);
     ++plan.preempted;
   }
@@ -206,8 +207,7 @@ void StepPlanner::PlanPrefill(const Census& census, SequenceTable& table, StepPl
     const int32_t fitting = even ? ChunkFor(sequence, most) : static_cast<int32_t>(most);
     const int32_t tokens = std::min({sequence.pending(), room, fitting});
     budget -= even ? Cost(tokens, sequence.computed, options_.context_cost) : tokens;
-    Add(sequence, tokens, plan);
-    plan.prefill_tokens += tokens;
+    Add(sequence, tokens, /*prefill=*/true, plan);
     room -= tokens;
   };
   for (const auto& sequence : table.running()) {

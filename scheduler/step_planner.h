@@ -38,6 +38,7 @@ struct PlannedSequence {
   Sequence* sequence = nullptr;
   int32_t tokens = 0;    // how many of its pending tokens run in this step
   bool samples = false;  // they are the last of them: the next token is drawn
+  bool prefill = false;  // counted among StepPlan::prefill_tokens
 };
 
 struct StepPlan {
@@ -86,7 +87,7 @@ class StepPlanner {
   void PlanPrefill(const Census& census, SequenceTable& table, StepPlan& plan);
   double PrefillShare(const Census& census);
   int32_t ChunkFor(const Sequence& sequence, double cost) const;
-  bool ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan& plan) const;
+  bool ReserveNext(Sequence& sequence, SequenceTable& table, StepPlan& plan);
   std::optional<size_t> FindNext(const SequenceTable& table) const;
   void YieldToUrgent(SequenceTable& table, StepPlan& plan) const;
 

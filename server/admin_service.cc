@@ -46,9 +46,10 @@ grpc::ServerUnaryReactor* AdminService::Status(grpc::CallbackServerContext* cont
   response->set_model(model_.name);
   response->set_kind(model_.kind);
   response->set_plan(model_.plan);
-  for (const ReplicaSnapshot& snapshot : metrics_.Replicas())
-    FillReplica(static_cast<uint32_t>(response->replicas_size()), snapshot, now,
-                response->add_replicas());
+  for (const ReplicaSnapshot& snapshot : metrics_.Replicas()) {
+    const auto index = static_cast<uint32_t>(response->replicas_size());  // before it grows
+    FillReplica(index, snapshot, now, response->add_replicas());
+  }
   response->set_calls(static_cast<uint32_t>(gate_.inside()));
   response->set_tracers(static_cast<uint32_t>(metrics_.traces().tracers()));
   metrics_.OnCall("Status", absl::StatusCode::kOk, absl::Now() - now);

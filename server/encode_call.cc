@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/grpc_status.h"
 #include "shard/base/status_macros.h"
@@ -80,7 +81,12 @@ absl::Status EncodeCall::Submit() {
                         .tokens = static_cast<uint32_t>(request.tokens.size()),
                         .truncated = task.truncated[i]}});
     ++unanswered_;
-    RETURN_IF_ERROR(context.encoder->Submit(std::move(request), std::move(reply)));
+    const absl::Status status = context.encoder->Submit(std::move(request), std::move(reply));
+    if (status.ok()) continue;
+    if (i == 0) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(status.message(), "; ", i, " of them are of this ",
+                                     "call, which has ", task.requests.size()));
   }
   return absl::OkStatus();
 }

@@ -7,18 +7,6 @@
 #include "shard/base/status_macros.h"
 
 namespace penstock {
-namespace {
-
-bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// The first whole characters of at most `most` bytes.
-absl::string_view CutText(absl::string_view text, size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && IsContinuation(text[most])) --most;
-  return text.substr(0, most);
-}
-
-}  // namespace
 
 // Whatever the context is, an input runs in one step.
 int32_t EncodeInputs::most_tokens() const {
@@ -63,23 +51,21 @@ absl::Status EncodeInputs::AddText(const std::string& field, absl::string_view t
                                    std::optional<absl::string_view> pair) {
   // Not even the special tokens make an input out of nothing: the client meant something else.
   if (text.empty()) return Refuse(field, "is empty");
-  const size_t bytes = text.size() + (pair ? pair->size() : 0);
-  RETURN_IF_ERROR(CheckText(field, &text));
-  if (pair) RETURN_IF_ERROR(CheckText(field + ".pair", &*pair));
+  RETURN_IF_ERROR(CountText(field, text.size() + (pair ? pair->size() : 0)));
+  // How many tokens a text has, its bytes don't tell: blanks may have none.
   Encoding encoding = model_.tokenizer.EncodeInput(text, pair, 0);
   const auto most = static_cast<size_t>(most_tokens());
-  const bool truncated =
-      truncate_ && (encoding.ids.size() > most || text.size() + (pair ? pair->size() : 0) < bytes);
-  if (truncate_ && encoding.ids.size() > most)
-    encoding = model_.tokenizer.EncodeInput(text, pair, most);
+  const bool truncated = truncate_ && encoding.ids.size() > most;
+  if (truncated) encoding = model_.tokenizer.EncodeInput(text, pair, most);
   return Append(field, std::move(encoding), truncated);
 }
 
-// Text of more bytes than any context has tokens for is not even encoded.
-absl::Status EncodeInputs::CheckText(const std::string& field, absl::string_view* text) const {
-  if (!truncate_) return CheckTextSize(field, text->size(), model_);
-  *text = CutText(*text, static_cast<size_t>(model_.most_text_bytes()));
-  return absl::OkStatus();
+// All of a text is encoded before it is cut, and a query once with each of its documents.
+absl::Status EncodeInputs::CountText(absl::string_view field, size_t bytes) {
+  text_bytes_ += bytes;
+  if (text_bytes_ <= model_.limits.max_encode_bytes) return absl::OkStatus();
+  return Refuse(field, "brings the call to ", text_bytes_, " bytes of text; at most ",
+                model_.limits.max_encode_bytes, " are encoded (a query counts with each document)");
 }
 
 absl::Status EncodeInputs::Append(const std::string& field, Encoding encoding, bool truncated) {

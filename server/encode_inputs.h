@@ -26,13 +26,14 @@ class EncodeInputs {
 
  private:
   absl::Status AddTokens(const std::string& field, const v1::TokenIds& tokens);
-  absl::Status CheckText(const std::string& field, absl::string_view* text) const;
+  absl::Status CountText(absl::string_view field, size_t bytes);
   absl::Status Append(const std::string& field, Encoding encoding, bool truncated);
   int32_t most_tokens() const;
 
   const ServedModel& model_;
   const bool truncate_;
   EncodeTask* const task_;
+  size_t text_bytes_ = 0;  // of the call so far
 };
 
 }  // namespace penstock

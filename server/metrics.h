@@ -38,7 +38,8 @@ struct ReplicaSnapshot {
 // Everything the server tells about itself, exposed as Prometheus text under the prefix penstock_.
 // All children exist from the start. Thread-safe; schedulers write, scrapes read.
 //
-// Counting rules (a sequence is one sample of a generating call, or one input of a one-shot call):
+// Counting rules (a sequence is one sample of a generating call, unless the tokens that a resuming
+// client holds end it already, or one input of a one-shot call):
 //  - requests_total{method, code}, request_duration_seconds{method}: one per RPC, when its status
 //    is decided, refused ones included.
 //  - finished_total{reason}: one per sequence; stop, length, encoded (a one-shot result), error, or

@@ -52,7 +52,9 @@ bool Sample::Resume(const GenerationTask& task) {
       return false;
     }
   }
-  return true;
+  if (static_cast<int32_t>(output_tokens_) < task.sequence.max_tokens) return true;
+  Complete(v1::FINISH_REASON_LENGTH, {});
+  return false;
 }
 
 void Sample::Absorb() {

@@ -23,7 +23,8 @@ struct RequestLimits {
   uint32_t max_logprobs = 20;
   double max_queue_timeout_seconds = 1e6;
   size_t max_cache_salt_bytes = 256;
-  int max_inputs = 256;  // of a one-shot call
+  int max_inputs = 256;                // of a one-shot call
+  size_t max_encode_bytes = 16 << 20;  // text of a one-shot call, a query with each document
   int64_t prompt_bytes_per_token =
       64;  // text longer than this times max_context is not even encoded
 };

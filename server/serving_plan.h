@@ -26,8 +26,8 @@ struct ModelOptions {
   std::string kv_dtype = "auto";  // auto: as the weights
   int32_t max_context = 0;        // 0: the model's, or less if only less fits
   int32_t max_sequences = 64;
-  int32_t max_step_tokens = 0;    // 0: 512, of an encoder 4096 or more
-  int32_t kv_tokens = 0;  // of a replica's whole cache; 0: from the memory available
+  int32_t max_step_tokens = 0;  // 0: 512, of an encoder 4096 or more
+  int32_t kv_tokens = 0;        // of a replica's whole cache; 0: from the memory available
   CpuOptions cpu;
 };
 

@@ -215,8 +215,12 @@ PipelineStats RankThreads::Stats() const {
   PipelineStats stats;
   stats.elapsed = Seconds(now - created_);
   stats.active = active_ + (outstanding_ > 0 ? Seconds(now - active_since_) : 0);
-  for (int stage = 0; stage < plan_.pipeline(); ++stage)
-    stats.stages.push_back(ranks_[static_cast<size_t>(stage * plan_.tensor())].stats);
+  for (int stage = 0; stage < plan_.pipeline(); ++stage) {
+    const Rank& rank = ranks_[static_cast<size_t>(stage * plan_.tensor())];
+    stats.stages.push_back(rank.stats);
+    double& busy = stats.stages.back().busy;
+    busy = rank.busy.Tell(busy + rank.shard->computing_seconds(), stats.active);
+  }
   return stats;
 }
 

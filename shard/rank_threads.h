@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "shard/api/executor.h"
 #include "shard/base/mutex.h"
+#include "shard/busy_meter.h"
 #include "shard/memory_plan.h"
 #include "shard/model/shard_plan.h"
 #include "shard/shard.h"
@@ -45,6 +46,7 @@ class RankThreads {
     int64_t taken = 0;     // steps of this epoch it has begun
     bool running = false;  // a step
     StageStats stats;
+    mutable BusyMeter busy;
   };
   // A launched step that some stage has not given its share of.
   struct Unfinished {

@@ -20,6 +20,8 @@ int64_t BlocksPerSequence(const MemoryPlanOptions& options) {
   return (options.max_context + options.kv_block_size - 1) / options.kv_block_size;
 }
 
+int64_t Count(std::chrono::nanoseconds time) { return int64_t{time.count()}; }
+
 }  // namespace
 
 int64_t InputInts(const MemoryPlanOptions& options) {
@@ -166,6 +168,7 @@ void Shard::Forward(Matrix x) {
     arrival_.transferred -= moved;
     arrival_.time -= Nanoseconds(moved);
   }
+  computing_since_.store(Count(arrival_.time.time_since_epoch()));
   for (int i = 0; i < model_->layers(); ++i) {
     if (!Lost().ok()) return;  // the rest is worth nothing, and someone waits for the end of it
     layer_.store(static_cast<int>(plan_.Layers(stage).begin) + i);
@@ -226,15 +229,22 @@ Shard::Moment Shard::Now() const {
 
 StageTiming Shard::Measure(const Moment& begin) {
   const Moment end = Now();
+  computing_since_.store(0);
   const double moved = end.transferred - begin.transferred;
   stats_.transfer += moved;
   stats_.busy += std::chrono::duration<double>(end.time - begin.time).count() -
                  (end.waited - begin.waited) - moved;
-  const auto count = [](std::chrono::nanoseconds time) { return int64_t{time.count()}; };
-  return {.begin = count(arrival_.time.time_since_epoch()),
-          .end = count(end.time.time_since_epoch()),
-          .transfer = count(Nanoseconds(end.transferred - arrival_.transferred)),
-          .wait = count(Nanoseconds(end.waited - arrival_.waited))};
+  return {.begin = Count(arrival_.time.time_since_epoch()),
+          .end = Count(end.time.time_since_epoch()),
+          .transfer = Count(Nanoseconds(end.transferred - arrival_.transferred)),
+          .wait = Count(Nanoseconds(end.waited - arrival_.waited))};
+}
+
+double Shard::computing_seconds() const {
+  const int64_t since = computing_since_.load();
+  if (since == 0) return 0;
+  const int64_t now = Count(std::chrono::steady_clock::now().time_since_epoch());
+  return static_cast<double>(now - since) * 1e-9;
 }
 
 }  // namespace penstock

@@ -43,6 +43,8 @@ class Shard {
   std::string operation() const;                     // thread-safe: what it is doing
   absl::Status Ready() { return backend_->Sync(); }  // an error that will stay; between steps
   StageStats stats() const { return stats_; }        // of all steps run
+  // Seconds since the running step's input was there; 0 without one. Thread-safe.
+  double computing_seconds() const;
   std::string signature() const { return backend_->signature(); }
 
  private:
@@ -83,6 +85,7 @@ class Shard {
   int64_t next_step_ = 0;
   Moment arrival_;  // of the step's input: the wait for the stage before is over
   StageStats stats_;
+  std::atomic<int64_t> computing_since_{0};  // arrival_, in nanoseconds, while a step runs
   std::atomic<const char*> operation_{"idle"};
   std::atomic<int> layer_{0};  // while the operation is kLayer
 };

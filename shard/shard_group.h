@@ -18,7 +18,7 @@ namespace penstock {
 struct ShardGroupOptions {
   MemoryPlan memory;  // what PlanMemory allowed
   std::chrono::milliseconds step_timeout{60000};
-  CpuOptions cpu;  // threads 0: the process's CPUs divided by all ranks, at least one
+  CpuOptions cpu;    // threads 0: the process's CPUs divided by all ranks, at least one
   int replicas = 1;  // groups of this size that will share the CPUs, this one included
 };
 

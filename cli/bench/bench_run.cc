@@ -54,6 +54,17 @@ absl::Status CheckKind(const BenchOptions& options) {
   return absl::OkStatus();
 }
 
+// With lengths that are all below it, the prefix would be the whole prompt, and every prompt the
+// same.
+absl::Status CheckPrefix(const BenchOptions& options) {
+  int32_t most = options.target.embed ? options.input_tokens.most() : options.prompt_tokens.most();
+  if (!options.trace_rows.empty()) most = 0;
+  for (const TraceRow& row : options.trace_rows) most = std::max(most, row.prompt_tokens);
+  if (options.shared_prefix <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--shared-prefix is ", options.shared_prefix,
+                                                 ", longer than any prompt (", most, ")"));
+}
+
 std::unique_ptr<Target> MakeTarget(const BenchOptions& options) {
   if (options.protocol == "kserve") return MakeKserveTarget(options.target);
   return options.target.embed ? MakeEncodingTarget(options.target)
@@ -88,7 +99,7 @@ absl::Status BenchOptions::Complete() {
   if (!trace.empty()) {
     ASSIGN_OR_RETURN(trace_rows, ReadTrace(trace));
   }
-  return absl::OkStatus();
+  return CheckPrefix(*this);
 }
 
 BenchRun::BenchRun(const BenchOptions& options, LoadDriver::OnProgress on_progress,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
@@ -24,6 +25,10 @@ class LengthDistribution {
 
   int32_t Draw(RandomStream& random) const;
   std::string ToString() const;
+  // No length is above; that of an exponential one has no end.
+  int32_t most() const {
+    return shape_ == Shape::kExponential ? std::numeric_limits<int32_t>::max() : second_;
+  }
 
  private:
   LengthDistribution(Shape shape, int32_t first, int32_t second)

@@ -34,7 +34,8 @@ std::string FormatCsv(const BenchReport& report);
 // One file that needs no other: inline SVG, no scripts; well-formed as XML.
 std::string FormatHtml(const BenchReport& report);
 
-// Errors name `path`.
+// Whether WriteReport can be expected to work; leaves what the file holds. Errors name `path`.
+absl::Status CheckReport(const std::string& path);
 absl::Status WriteReport(const std::string& path, const std::string& text);
 
 }  // namespace penstock

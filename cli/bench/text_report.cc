@@ -71,12 +71,22 @@ std::string FormatText(const BenchReport& report) {
   return text;
 }
 
-absl::Status WriteReport(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
+namespace {
+
+absl::Status WriteFile(const std::string& path, const std::string& text, std::ios::openmode mode) {
+  std::ofstream file(path, std::ios::binary | mode);
   file << text;
   file.close();
   if (file) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::Status CheckReport(const std::string& path) { return WriteFile(path, "", std::ios::app); }
+
+absl::Status WriteReport(const std::string& path, const std::string& text) {
+  return WriteFile(path, text, std::ios::trunc);
 }
 
 }  // namespace penstock

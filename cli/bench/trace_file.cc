@@ -1,5 +1,6 @@
 #include "cli/bench/trace_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -9,6 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "shard/base/decimal.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -31,7 +34,7 @@ absl::StatusOr<TraceRow> ParseRow(absl::string_view line) {
   TraceRow row;
   double seconds = 0;
   const absl::string_view arrival = absl::StripAsciiWhitespace(fields[0]);
-  if (!absl::SimpleAtod(arrival, &seconds) || !(seconds >= 0 && seconds <= 1e9))
+  if (!ParseDecimal(arrival, &seconds) || !(seconds >= 0 && seconds <= 1e9))
     return absl::InvalidArgumentError(
         absl::StrCat("arrival: expected seconds in [0, 1e9], not \"", arrival, "\""));
   row.arrival = absl::Seconds(seconds);
@@ -42,15 +45,21 @@ absl::StatusOr<TraceRow> ParseRow(absl::string_view line) {
   return row;
 }
 
+bool IsNumber(absl::string_view field) {
+  double ignored = 0;
+  return ParseDecimal(absl::StripAsciiWhitespace(field), &ignored);
+}
+
+// A row with a mistake is none.
 bool IsHeading(absl::string_view line) {
   const std::vector<absl::string_view> fields = absl::StrSplit(line, ',');
-  double ignored = 0;
-  return !absl::SimpleAtod(absl::StripAsciiWhitespace(fields[0]), &ignored);
+  return std::none_of(fields.begin(), fields.end(), IsNumber);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<TraceRow>> ParseTrace(const std::string& path, absl::string_view text) {
+  absl::ConsumePrefix(&text, "\xEF\xBB\xBF");  // a byte order mark
   std::vector<TraceRow> rows;
   int number = 0;
   bool first = true;

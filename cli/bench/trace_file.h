@@ -17,8 +17,9 @@ struct TraceRow {
 };
 
 // A recorded load as CSV: arrival in seconds, prompt tokens, output tokens; in order of arrival.
-// Blank lines and lines that begin with '#' are skipped, and so is a first line whose first field
-// is no number (a heading). Errors name `path` and the line. A trace without a row is an error.
+// Blank lines and lines that begin with '#' are skipped, and so is a first line none of whose
+// fields is a number (a heading). Errors name `path` and the line. A trace without a row is an
+// error.
 absl::StatusOr<std::vector<TraceRow>> ParseTrace(const std::string& path, absl::string_view text);
 absl::StatusOr<std::vector<TraceRow>> ReadTrace(const std::string& path);
 

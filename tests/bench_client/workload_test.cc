@@ -130,6 +130,11 @@ TEST(TraceFileTest, ReadsRowsHeadingAndComments) {
       ParseTrace("t.csv", "arrival,prompt,output\r\n# note\n0, 10, 20\r\n\n1.25,3,4\n");
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ(ParseTrace("t.csv",
+                       "\xEF\xBB\xBF"
+                       "0,1,2\n1,3,4\n")
+                ->size(),
+            2u);
   EXPECT_EQ((*rows)[1].arrival, absl::Milliseconds(1250));
   EXPECT_EQ((*rows)[0].prompt_tokens, 10);
   EXPECT_EQ((*rows)[1].output_tokens, 4);
@@ -141,6 +146,9 @@ TEST(TraceFileTest, ErrorsNameFileLineAndField) {
   };
   EXPECT_EQ(complaint(""), "t.csv: has no requests");
   EXPECT_EQ(complaint("a,b,c\n"), "t.csv: has no requests");
+  // A first line with a mistake is no heading.
+  EXPECT_TRUE(absl::StartsWith(complaint("x,1,2\n0,1,2\n"), "t.csv:1: arrival: "));
+  EXPECT_TRUE(absl::StartsWith(complaint("0x1,1,2\n0,1,2\n"), "t.csv:1: arrival: "));
   EXPECT_TRUE(absl::StartsWith(complaint("0,1,2\n0,1\n"), "t.csv:2: expected arrival"));
   EXPECT_TRUE(absl::StartsWith(complaint("0,1,2\nx,1,2\n"), "t.csv:2: arrival: "));
   EXPECT_TRUE(absl::StartsWith(complaint("-1,1,2\n"), "t.csv:1: arrival: "));

@@ -34,6 +34,25 @@ TEST(BenchCommandTest, WrongOptionsAreTheUsers) {
   EXPECT_EQ(Bench({"--protocol", "http"}), 2);
 }
 
+TEST(BenchCommandTest, OptionsWithoutAMeaningAreRefused) {
+  EXPECT_EQ(Bench({"--input-tokens", "5"}), 2);
+  EXPECT_EQ(Bench({"--token-counts"}), 2);
+  EXPECT_EQ(Bench({"--token-counts=false"}), 2);
+  EXPECT_EQ(Bench({"--shared-prefix", "200"}), 2);
+  EXPECT_EQ(Bench({"--kind", "embed", "--output-tokens", "5"}), 2);
+  EXPECT_EQ(Bench({"--text", "--vocab", "5"}), 2);
+  const std::string path = absl::StrCat(testing::TempDir(), getpid(), "_trace.csv");
+  std::ofstream(path) << "0,1,2\n";
+  EXPECT_EQ(Bench({"--trace", path, "--prompt-tokens", "5"}), 2);
+  EXPECT_EQ(Bench({"--trace", path, "--address", "127.0.0.1:1"}), 1);
+  std::remove(path.c_str());
+}
+
+TEST(BenchCommandTest, ReportsThatCannotBeWrittenAreKnownBeforeTheLoad) {
+  for (const char* report : {"--json", "--csv", "--html"})
+    EXPECT_EQ(Bench({"--address", "127.0.0.1:1", report, "/no/such/folder/report"}), 2) << report;
+}
+
 TEST(BenchCommandTest, WithoutASuccessItFailsAndStillReports) {
   const std::string path = absl::StrCat(testing::TempDir(), getpid(), "_bench.json");
   EXPECT_EQ(Bench({"--address", "127.0.0.1:1", "--requests", "3", "--json", path}), 1);

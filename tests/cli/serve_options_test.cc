@@ -46,8 +46,6 @@ TEST_F(CallOptionsTest, TheBoundsOfCallsReachTheirParts) {
   EXPECT_EQ(options_.scheduler.max_queued, 5);
   EXPECT_TRUE(options_.refuse_late);
   EXPECT_EQ(options_.model.replicas, 3);
-  // A sequence that waits for a client which may still be given up is no stall.
-  EXPECT_GE(options_.server.health_stall, absl::Seconds(100));
 }
 
 TEST_F(CallOptionsTest, ImpossibleBoundsAreNamed) {

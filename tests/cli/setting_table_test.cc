@@ -115,6 +115,67 @@ TEST(ParseSettingTest, BooleansAreStrict) {
     EXPECT_FALSE(ParseSetting(text, &value).ok()) << text;
 }
 
+TEST_F(SettingTableTest, KnowsWhatWasSetAndWhatThatGoesWith) {
+  ASSERT_TRUE(Load("batch-delay: 0\nmax-inputs: 256\nmax-batch: 8\n").ok());
+  EXPECT_TRUE(table_.WasSet("max-batch"));
+  EXPECT_FALSE(table_.WasSet("batch-delay"));  // as a printed configuration has it
+  CLI::App app;
+  table_.DeclareFlags(app);
+  app.parse("--max-inputs 256", false);
+  ASSERT_TRUE(table_.ApplyFlags().ok());
+  EXPECT_TRUE(table_.WasSet("max-inputs"));
+  EXPECT_TRUE(table_.CheckUses({{"max-inputs", true, "x"}, {"tensor", false, "x"}}).ok());
+  EXPECT_EQ(table_.CheckUses({{"max-inputs", false, "company"}}).message(),
+            "--max-inputs goes with company alone");
+}
+
+TEST_F(SettingTableTest, WhatHasNoMeaningForAModelIsRefused) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"max-batch", "3"},
+                                                        {"max-batch-tokens", "9"},
+                                                        {"batch-delay", "1"},
+                                                        {"preferred-batches", "2"},
+                                                        {"preserve-order", "true"},
+                                                        {"queue-timeout-action", "delay"},
+                                                        {"max-inputs", "3"}}) {
+    ServeOptions options;
+    SettingTable table;
+    DeclareSettings(&options, &table);
+    EXPECT_TRUE(CheckModelSettings(table, false).ok());
+    ASSERT_TRUE(table.Set(name, value).ok()) << name;
+    EXPECT_TRUE(CheckModelSettings(table, true).ok()) << name;
+    EXPECT_NE(CheckModelSettings(table, false).message().find("--" + name), std::string::npos);
+  }
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"replicas", "3"},
+                                                        {"kv-dtype", "f32"},
+                                                        {"kv-tokens", "64"},
+                                                        {"prefill-chunk", "1"},
+                                                        {"max-decode-delay", "1"},
+                                                        {"prefix-cache", "false"},
+                                                        {"batching", "static"},
+                                                        {"max-unread", "3"}}) {
+    ServeOptions options;
+    SettingTable table;
+    DeclareSettings(&options, &table);
+    EXPECT_TRUE(CheckModelSettings(table, true).ok());
+    ASSERT_TRUE(table.Set(name, value).ok()) << name;
+    EXPECT_TRUE(CheckModelSettings(table, false).ok()) << name;
+    EXPECT_NE(CheckModelSettings(table, true).message().find("--" + name), std::string::npos);
+  }
+}
+
+TEST(ParseSettingTest, NumbersAreDecimal) {
+  absl::Duration duration;
+  float number = 0;
+  for (const char* text : {"0x10", "0X1p3", "inf", "nan", "1 ", ""}) {
+    EXPECT_FALSE(ParseSetting(text, &duration).ok()) << text;
+    EXPECT_FALSE(ParseSetting(text, &number).ok()) << text;
+  }
+  EXPECT_TRUE(ParseSetting("-1.5e-1", &number).ok());
+  EXPECT_EQ(number, -0.15f);
+}
+
 TEST(ParseSettingTest, NumbersKeepTheirRange) {
   uint64_t large = 0;
   EXPECT_TRUE(ParseSetting("18446744073709551615", &large).ok());

@@ -148,6 +148,10 @@ class Workload {
       }
       EXPECT_EQ(client.tokens(), expected) << "client " << i;
     }
+    for (const StepReport& step : harness_.observer.steps()) {
+      EXPECT_EQ(step.prefill_sequences > 0, step.prefill_tokens > 0);
+      EXPECT_EQ(step.sequences - step.prefill_sequences, step.decode_tokens);
+    }
     const SchedulerState state = harness_.scheduler.state();
     EXPECT_EQ(state.kv_blocks_used, 0);
     EXPECT_EQ(state.pending_tokens, 0);

@@ -68,6 +68,7 @@ TEST(AdminTest, StatusTellsTheServersLife) {
   EXPECT_EQ(status.version(), PENSTOCK_VERSION);
   EXPECT_GT(status.uptime_seconds(), 0);
   ASSERT_EQ(status.replicas_size(), 1);
+  EXPECT_EQ(status.replicas(0).replica(), 0u) << "as in the metrics";
   EXPECT_TRUE(status.replicas(0).healthy());
   EXPECT_EQ(status.replicas(0).gauges().kv_blocks_total(), 64u);
   EXPECT_EQ(status.replicas(0).pipeline().elapsed_seconds(), 10);

@@ -81,7 +81,7 @@ TEST_F(EmbedTest, TooLongIsRefusedWithTheNumbersOrCutWhenAsked) {
   ASSERT_TRUE(Embed(request).ok());
   EXPECT_EQ(Values(1), Expected(std::string(47, 'x')));
   request.clear_truncate();
-  ExpectRefused(request, "inputs[1] has 1048576 bytes");
+  ExpectRefused(request, "inputs[1] has 1048577 tokens");
 }
 
 TEST_F(EmbedTest, BadCallsAreRefusedByFieldAndTheNextWorks) {
@@ -237,6 +237,8 @@ TEST(EncodingTest, AFullQueueFailsTheCallAndCancelsTheRest) {
   v1::EmbedResponse response;
   const grpc::Status status = stub->Embed(&client, EmbedTexts({"1", "2", "3"}), &response);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("max-queue 2"));
+  EXPECT_THAT(status.error_message(), HasSubstr("of them are of this call, which has 3"));
   serving.executor.Release();
   running.join();
   EXPECT_TRUE(Eventually([&] { return !serving.batcher->state().has_work(); }));

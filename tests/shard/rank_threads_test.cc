@@ -1,10 +1,12 @@
 #include "shard/rank_threads.h"
 
 #include <functional>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shard/backend/cpu/cpu_backend.h"
+#include "shard/busy_meter.h"
 #include "tests/shard/testing.h"
 
 namespace penstock {
@@ -203,6 +205,45 @@ TEST_F(RankThreadsTest, AnAbortedStepEndsWhenItsLayerDoes) {
   gate.Open();
   ASSERT_TRUE(ranks->Restart(kLong).ok());
   EXPECT_EQ(layers, 1);
+}
+
+// Rank 1 sleeps in each layer while rank 0 waits for it; a scraper looks all the time.
+TEST_F(RankThreadsTest, NeitherBusyNorBubbleEverFalls) {
+  const auto ranks = Make(2, 2, kLong, [&](ForwardContext& ctx, int rank, Matrix x) {
+    if (rank % 2 == 1) std::this_thread::sleep_for(milliseconds(5));
+    ctx.tensor_group.AllReduceSum(x);
+  });
+  std::atomic<bool> ended{false};
+  std::thread scraper([&] {
+    std::vector<double> busy(2), bubble(2);
+    while (!ended.load()) {
+      const PipelineStats stats = ranks->Stats();
+      EXPECT_LE(stats.active, stats.elapsed);
+      for (size_t stage = 0; stage < 2; ++stage) {
+        const double now = stats.stages[stage].busy;
+        EXPECT_GE(now, busy[stage]);
+        EXPECT_GE(stats.active - now, bubble[stage] - 1e-9);
+        busy[stage] = now;
+        bubble[stage] = stats.active - now;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+    }
+  });
+  for (int64_t step = 0; step < 20; ++step) {
+    ranks->Launch(Step(*ranks, step));
+    ASSERT_TRUE(ranks->Wait(kLong).ok());
+  }
+  ended = true;
+  scraper.join();
+}
+
+TEST(BusyMeterTest, FollowsTheEstimateAsFarAsBothMayRise) {
+  BusyMeter meter;
+  EXPECT_EQ(meter.Tell(1, 2), 1);
+  EXPECT_EQ(meter.Tell(3, 3), 2) << "no faster than active time";
+  EXPECT_EQ(meter.Tell(1.5, 4), 2) << "never back";
+  EXPECT_EQ(meter.Tell(2.5, 4), 2);
+  EXPECT_EQ(meter.Tell(2.5, 5), 2.5);
 }
 
 }  // namespace
