@@ -14,7 +14,7 @@ namespace penstock {
 absl::Status CheckRoomForText(int32_t max_context, const Tokenizer& tokenizer) {
   std::vector<std::string> special;
   for (int32_t id : tokenizer.EncodeInput("", std::nullopt, 0).ids)
-    special.push_back(tokenizer.Bytes(id, false));
+    special.push_back(tokenizer.Bytes(id, /*first=*/true));
   if (max_context > static_cast<int64_t>(special.size())) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--max-context is ", max_context, "; with the model's special tokens (",
