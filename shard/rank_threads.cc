@@ -1,6 +1,7 @@
 #include "shard/rank_threads.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,13 @@ namespace {
 
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// Down to a multiple of about a microsecond, of which sums and differences are exact: who takes
+// bubble and idle time for counters sees none of them fall by a rounding error.
+double Grains(double seconds) {
+  constexpr double kPerSecond = 1 << 20;
+  return std::floor(seconds * kPerSecond) / kPerSecond;
 }
 
 }  // namespace
@@ -195,7 +203,7 @@ void RankThreads::Gather(size_t index, StepResult share) {
 void RankThreads::SetOutstanding(int count) {
   const Clock::time_point now = Clock::now();
   if (outstanding_ == 0 && count > 0) active_since_ = now;
-  if (outstanding_ > 0 && count == 0) active_ += Seconds(now - active_since_);
+  if (outstanding_ > 0 && count == 0) active_ += now - active_since_;
   outstanding_ = count;
 }
 
@@ -213,13 +221,15 @@ PipelineStats RankThreads::Stats() const {
   MutexLock lock(&mutex_);
   const Clock::time_point now = Clock::now();
   PipelineStats stats;
-  stats.elapsed = Seconds(now - created_);
-  stats.active = active_ + (outstanding_ > 0 ? Seconds(now - active_since_) : 0);
+  const Clock::duration active =
+      active_ + (outstanding_ > 0 ? now - active_since_ : Clock::duration::zero());
+  stats.active = Grains(Seconds(active));
+  stats.elapsed = stats.active + Grains(Seconds(now - created_ - active));
   for (int stage = 0; stage < plan_.pipeline(); ++stage) {
     const Rank& rank = ranks_[static_cast<size_t>(stage * plan_.tensor())];
     stats.stages.push_back(rank.stats);
     double& busy = stats.stages.back().busy;
-    busy = rank.busy.Tell(busy + rank.shard->computing_seconds(), stats.active);
+    busy = rank.busy.Tell(Grains(busy + rank.shard->computing_seconds()), stats.active);
   }
   return stats;
 }

@@ -81,7 +81,7 @@ class RankThreads {
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
   int outstanding_ ABSL_GUARDED_BY(mutex_) = 0;  // launched, the result not yet there
   int unclaimed_ ABSL_GUARDED_BY(mutex_) = 0;    // launched, not yet waited for
-  double active_ ABSL_GUARDED_BY(mutex_) = 0;
+  Clock::duration active_ ABSL_GUARDED_BY(mutex_){};
   Clock::time_point active_since_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };

@@ -28,7 +28,7 @@ def compare_batching():
             for mode in modes:
                 with serving(PROGRAM, MODEL, "--max-sequences", 16, "--batching", mode) as server:
                     seen[outputs, mode].append(server.bench(
-                        "--concurrency", 128, "--requests", 128, "--prompt-tokens", 32,
+                        "--concurrency", 192, "--requests", 192, "--prompt-tokens", 32,
                         "--output-tokens", outputs, "--warm-up", 0, "--timeout", 600))
     for outputs, (dropped, padded) in goals.items():
         rate = {m: statistics.median(r["throughput"]["output_tokens_per_s"] for r in seen[outputs, m])
