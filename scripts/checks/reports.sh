@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 
 folder=${1:-build/reports}
 mkdir -p "$folder"
+folder=$(realpath "$folder") # the browser wants a whole path
 build_preset release penstock
 fetch_model
 if ! command -v chromium >/dev/null; then
