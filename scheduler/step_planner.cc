@@ -179,7 +179,8 @@ double StepPlanner::PrefillShare(const Census& census) {
   const double most = options_.max_step_tokens;
   if (options_.stages == 1) return most;
   if (census.prefill_cost == 0) share_ = 0;
-  const double share = std::ceil(std::min(census.prefill_cost, most) / (2.0 * options_.stages));
+  const double cost = std::min(census.prefill_cost, Cost(most, 0, options_.context_cost));
+  const double share = std::ceil(cost / (2.0 * options_.stages));
   share_ = std::min(std::max({share_, share, static_cast<double>(kMinPrefillShare)}), most);
   return share_;
 }
