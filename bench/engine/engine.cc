@@ -1,7 +1,5 @@
 #include "bench/engine/engine.h"
 
-#include <utility>
-
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/base/status_macros.h"
 #include "shard/memory_plan.h"
@@ -9,24 +7,28 @@
 
 namespace penstock {
 
-absl::StatusOr<Engine> LoadEngine(const Checkpoint& checkpoint, int pipeline,
-                                  std::vector<int> layers) {
+absl::StatusOr<Engine> LoadEngine(const Checkpoint& checkpoint, const EngineOptions& options) {
   Engine engine;
   ASSIGN_OR_RETURN(engine.spec, ParseModelSpec(checkpoint.config()));
   ShardPlanOptions cut;
-  cut.pipeline = pipeline;
-  cut.layers = std::move(layers);
+  cut.tensor = options.tensor;
+  cut.pipeline = options.pipeline;
+  cut.layers = options.layers;
   ASSIGN_OR_RETURN(engine.plan, ShardPlan::Create(engine.spec, cut));
 
   MemoryPlanOptions memory;
-  memory.max_context = 2560;
-  memory.max_sequences = 32;
+  memory.dtype = memory.kv_dtype = options.dtype;
+  memory.max_context = options.max_context;
+  memory.max_sequences = options.max_sequences;
   memory.max_step_tokens = 512;
-  memory.kv_tokens = 32 * 384;
+  memory.kv_tokens = options.kv_tokens;
   ShardGroupOptions group;
-  group.cpu.threads = 1;
+  group.cpu.threads = options.threads;
+  group.cpu.compute = options.compute;
   ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend(group.cpu));
   ASSIGN_OR_RETURN(group.memory, PlanMemory(engine.spec, engine.plan, memory, *backend));
+  for (const RankMemory& rank : group.memory.ranks) engine.weight_bytes += rank.weights;
+  engine.planned_bytes = group.memory.total();
   ASSIGN_OR_RETURN(engine.executor,
                    LoadShardGroup(checkpoint, engine.spec, engine.plan, group, nullptr));
   return engine;

@@ -1,26 +1,40 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "shard/api/executor.h"
+#include "shard/base/dtype.h"
 #include "shard/checkpoint/checkpoint.h"
 #include "shard/model/model_spec.h"
 #include "shard/model/shard_plan.h"
 
 namespace penstock {
 
-// A model's ranks, loaded as the server would, one compute thread each.
+// How a model is cut and what it computes in.
+struct EngineOptions {
+  int tensor = 1, pipeline = 1;
+  std::vector<int> layers{};  // of each stage; empty: the automatic split
+  int threads = 1;            // compute threads of each rank
+  DType dtype = DType::kF16;  // of weights and KV cache
+  std::string compute = "auto";
+  int32_t max_context = 2560;
+  int32_t max_sequences = 32;
+  int32_t kv_tokens = 32 * 384;
+};
+
+// A model's ranks, loaded as the server would.
 struct Engine {
   ModelSpec spec;
   ShardPlan plan;
+  int64_t weight_bytes = 0, planned_bytes = 0;  // of all ranks, as planned
   std::unique_ptr<Executor> executor;
 };
 
-// `layers` of each stage; empty: the automatic split. f16 weights and KV cache, room for 32
-// sequences of 384 tokens on average and at most 2,560.
-absl::StatusOr<Engine> LoadEngine(const Checkpoint& checkpoint, int pipeline,
-                                  std::vector<int> layers = {});
+// At most 512 tokens a step.
+absl::StatusOr<Engine> LoadEngine(const Checkpoint& checkpoint, const EngineOptions& options);
 
 }  // namespace penstock

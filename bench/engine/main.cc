@@ -69,11 +69,6 @@ absl::StatusOr<Arguments> Parse(int argc, char** argv) {
   return arguments;
 }
 
-absl::StatusOr<std::unique_ptr<Checkpoint>> OpenModel(const std::string& model) {
-  if (RandomCheckpoint::HasShape(model)) return RandomCheckpoint::Create(model, 1);
-  return Checkpoint::Open(model);
-}
-
 std::string FormatSplit(const ShardPlan& plan) {
   std::string text;
   for (int stage = 0; stage < plan.pipeline(); ++stage)
@@ -90,8 +85,8 @@ void PrintBandwidth() {
 absl::StatusOr<bool> Run(const Arguments& arguments) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, OpenModel(arguments.model));
   PipelineBench bench{.checkpoint = *checkpoint, .trials = arguments.trials, .one = {}, .two = {}};
-  ASSIGN_OR_RETURN(bench.two, LoadEngine(*checkpoint, 2));
-  ASSIGN_OR_RETURN(bench.one, LoadEngine(*checkpoint, 1));
+  ASSIGN_OR_RETURN(bench.two, LoadEngine(*checkpoint, {.pipeline = 2}));
+  ASSIGN_OR_RETURN(bench.one, LoadEngine(*checkpoint, {}));
   std::printf("%s, f16, two stages of %s layers and one rank, a thread each\n",
               checkpoint->path().c_str(), FormatSplit(bench.two.plan).c_str());
   const ForeignLoad load;

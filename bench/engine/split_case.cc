@@ -64,7 +64,8 @@ void Print(const char* name, const Engine& engine, const Phases& phases) {
 
 absl::Status RunSplit(const PipelineBench& bench, const char* name, int first) {
   const int layers = bench.two.spec.layers;
-  ASSIGN_OR_RETURN(Engine engine, LoadEngine(bench.checkpoint, 2, {first, layers - first}));
+  ASSIGN_OR_RETURN(Engine engine, LoadEngine(bench.checkpoint,
+                                             {.pipeline = 2, .layers = {first, layers - first}}));
   ASSIGN_OR_RETURN(const Phases phases, RunPhases(engine, bench.trials));
   Print(name, engine, phases);
   return absl::OkStatus();

@@ -181,4 +181,9 @@ absl::Status RandomCheckpoint::Read(absl::string_view name, Range rows, Range co
   return FillRandom(HashName(name) ^ Mix(seed_), width, rows, cols, dtype, out);
 }
 
+absl::StatusOr<std::unique_ptr<Checkpoint>> OpenModel(const std::string& model) {
+  if (RandomCheckpoint::HasShape(model)) return RandomCheckpoint::Create(model, 1);
+  return Checkpoint::Open(model);
+}
+
 }  // namespace penstock

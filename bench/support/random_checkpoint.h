@@ -45,4 +45,7 @@ class RandomCheckpoint final : public Checkpoint {
   std::map<std::string, TensorInfo, std::less<>> tensors_;
 };
 
+// A random model when `model` is the name of such a shape, else the checkpoint at that path.
+absl::StatusOr<std::unique_ptr<Checkpoint>> OpenModel(const std::string& model);
+
 }  // namespace penstock
