@@ -8,37 +8,37 @@ namespace penstock {
 namespace {
 
 constexpr int64_t kPiecesPerThread = 4;
-constexpr int64_t kMostPieces = int64_t{1} << 30;
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin) : spin_(spin) {
-  for (int worker = 1; worker < threads; ++worker)
+ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin)
+    : threads_(std::max(threads, 1)), spin_(spin), shares_(static_cast<size_t>(threads_)) {
+  for (int worker = 1; worker < threads_; ++worker)
     workers_.emplace_back([this, worker] { Work(worker); });
 }
 
 ThreadPool::~ThreadPool() {
   stopping_.store(true, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  published_.fetch_add(1, std::memory_order_release);
+  published_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
 void ThreadPool::Run(int64_t pieces, Task task) {
+  constexpr int64_t kMostPieces = (int64_t{1} << kPieceBits) - 1;
   if (workers_.empty() || pieces <= 1 || pieces > kMostPieces) {
     for (int64_t piece = 0; piece < pieces; ++piece) task(piece, 0);
     return;
   }
+  const Order order = {++number_, static_cast<uint32_t>(pieces)};
   task_ = &task;
-  pieces_ = static_cast<uint32_t>(pieces);
-  unfinished_.store(pieces_, std::memory_order_relaxed);
-  const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  ticket_.store(uint64_t{generation} << 32 | pieces_, std::memory_order_release);
-  generation_.store(generation, std::memory_order_release);
-  generation_.notify_all();
-  TakePieces(generation, 0);
-  for (uint32_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;)
-    AwaitChange(unfinished_, left);
+  order_.store(Word(order.number, order.pieces), std::memory_order_release);
+  published_.store(static_cast<uint32_t>(order.number), std::memory_order_release);
+  published_.notify_all();
+  const uint32_t all_helped = helped_before_ + order.pieces - TakePieces(order, 0);
+  for (uint32_t helped; (helped = helped_.load(std::memory_order_acquire)) != all_helped;)
+    AwaitChange(helped_, helped);
+  helped_before_ = all_helped;
 }
 
 void ThreadPool::ForRanges(int64_t items, int64_t grain, absl::FunctionRef<void(Range)> task) {
@@ -51,24 +51,43 @@ void ThreadPool::ForRanges(int64_t items, int64_t grain, absl::FunctionRef<void(
 void ThreadPool::Work(int worker) {
   uint32_t seen = 0;
   while (true) {
-    AwaitChange(generation_, seen);
-    seen = generation_.load(std::memory_order_acquire);
+    AwaitChange(published_, seen);
+    seen = published_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    TakePieces(seen, worker);
+    // Maybe of a newer task than `seen`: then this is run now, and found to be over next time.
+    const uint32_t taken = TakePieces(OrderOf(order_.load(std::memory_order_acquire)), worker);
+    if (taken == 0) continue;
+    helped_.fetch_add(taken, std::memory_order_acq_rel);
+    helped_.notify_one();
   }
 }
 
-void ThreadPool::TakePieces(uint32_t generation, int worker) {
-  uint64_t ticket = ticket_.load(std::memory_order_acquire);
-  while (ticket >> 32 == generation && static_cast<uint32_t>(ticket) != 0) {
-    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
-                                       std::memory_order_acquire))
+uint32_t ThreadPool::TakePieces(Order order, int worker) {
+  uint32_t taken = 0;
+  for (int i = 0; i < threads_; ++i) taken += TakeShare(order, (worker + i) % threads_, worker);
+  return taken;
+}
+
+// A share that is still of an earlier task has not been touched, and is full. Pieces of a task are
+// taken through the shares alone, so once it is over each share that had some is of this task or a
+// later one: who comes too late finds nothing. And while a piece is taken and not counted in
+// helped_, or Run() is not behind it itself, Run() does not return and the next task cannot begin.
+uint32_t ThreadPool::TakeShare(Order order, int owner, int worker) {
+  const Range mine = Split(order.pieces, threads_, owner);
+  if (mine.size() == 0) return 0;
+  std::atomic<uint64_t>& share = shares_[static_cast<size_t>(owner)].word;
+  uint32_t taken = 0;
+  uint64_t word = share.load(std::memory_order_acquire);
+  while (true) {
+    Order left = OrderOf(word);
+    if (left.number < order.number) left = {order.number, static_cast<uint32_t>(mine.size())};
+    if (left.number > order.number || left.pieces == 0) return taken;
+    if (!share.compare_exchange_weak(word, Word(order.number, left.pieces - 1),
+                                     std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
-    // While this piece is unfinished, Run() does not return and the next task cannot begin.
-    (*task_)(pieces_ - static_cast<uint32_t>(ticket), worker);
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1 && worker != 0)
-      unfinished_.notify_one();
-    ticket = ticket_.load(std::memory_order_acquire);
+    (*task_)(mine.end - left.pieces, worker);
+    ++taken;
+    word = share.load(std::memory_order_acquire);
   }
 }
 
