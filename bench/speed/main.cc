@@ -6,7 +6,8 @@
 // M is a random model by its shape ("135m", the default, or "1.1b") or a checkpoint's path; cases
 // are in speed_case.h. Memory bandwidth is read before and after each trial. A trial is kept when
 // the two differ by at most 7 % and others used at most 5 % of the machine; there are --trials (3)
-// kept ones of each case, or --most (5 times as many) in all. The first line is of the load.
+// kept ones of each case, or --most (5 times as many) in all. The first line is of the
+// load, when a case needs one.
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "bench/engine/trials.h"
@@ -154,29 +156,38 @@ absl::Status MeasureCase(Engine& engine, const Arguments& arguments, const Speed
   return absl::OkStatus();
 }
 
+absl::Status Load(const Checkpoint& checkpoint, const EngineOptions& options, Engine* engine) {
+  const auto begin = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(*engine, LoadEngine(checkpoint, options));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  Print({{"case", "load"},
+         {"model", checkpoint.path()},
+         {"dtype", std::string(Name(options.dtype))},
+         {"compute", options.compute},
+         {"threads", options.threads},
+         {"tensor", options.tensor},
+         {"pipeline", options.pipeline},
+         {"seconds", seconds.count()},
+         {"weight_bytes", engine->weight_bytes},
+         {"planned_bytes", engine->planned_bytes},
+         {"resident_bytes", ResidentBytes()}});
+  return absl::OkStatus();
+}
+
 absl::Status Run(Arguments arguments) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, OpenModel(arguments.model));
   ASSIGN_OR_RETURN(const ModelSpec spec, ParseModelSpec(checkpoint->config()));
   ASSIGN_OR_RETURN(arguments.engine.dtype, PickDType(arguments.dtype, spec));
-  const auto begin = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(Engine engine, LoadEngine(*checkpoint, arguments.engine));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  Print({{"case", "load"},
-         {"model", checkpoint->path()},
-         {"dtype", std::string(Name(arguments.engine.dtype))},
-         {"compute", arguments.engine.compute},
-         {"threads", arguments.engine.threads},
-         {"tensor", arguments.engine.tensor},
-         {"pipeline", arguments.engine.pipeline},
-         {"seconds", seconds.count()},
-         {"weight_bytes", engine.weight_bytes},
-         {"planned_bytes", engine.planned_bytes},
-         {"resident_bytes", ResidentBytes()}});
+  const auto needs_engine = [](const SpeedCase& each) {
+    return each.kind != SpeedCase::Kind::kAttention;
+  };
+  Engine engine{.spec = spec};
+  if (arguments.cases.empty() || absl::c_any_of(arguments.cases, needs_engine))
+    RETURN_IF_ERROR(Load(*checkpoint, arguments.engine, &engine));
   for (const SpeedCase& each : arguments.cases)
     RETURN_IF_ERROR(MeasureCase(engine, arguments, each));
   return absl::OkStatus();
 }
-
 int Main(int argc, char** argv) {
   absl::StatusOr<Arguments> arguments = Parse(argc, argv);
   const absl::Status status = arguments.ok() ? Run(*std::move(arguments)) : arguments.status();

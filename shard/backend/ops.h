@@ -79,6 +79,10 @@ class DenseOps {
   virtual void Add(Matrix delta, Matrix inout) = 0;
   // gate_up is [tokens, 2n], gate first; out = silu(gate) * up, [tokens, n].
   virtual void SiluMul(Matrix gate_up, Matrix out) = 0;
+  // SiluMul of MatMul(x, weight, bias), the same bits. What is in `gate_up`, [tokens, 2n], is then
+  // undefined.
+  virtual void MatMulSiluMul(Matrix x, const Weight& weight, Matrix bias, Matrix gate_up,
+                             Matrix out) = 0;
   virtual void GatherRows(Matrix x, Matrix rows, Matrix out) = 0;  // out[i] = x[rows[i]]
   virtual void Copy(Matrix from, Matrix to) = 0;
 };

@@ -43,8 +43,8 @@ void Decoder::Mlp(ForwardContext& ctx, const Block& block, Matrix normed, Scratc
                   Matrix delta) const {
   const auto [gate_up, activated] = MlpScratch(part_, normed.rows, scratch);
 
-  ctx.dense.MatMul(normed, *block.gate_up.weight, block.gate_up.bias.view, gate_up);
-  ctx.dense.SiluMul(gate_up, activated);
+  ctx.dense.MatMulSiluMul(normed, *block.gate_up.weight, block.gate_up.bias.view, gate_up,
+                          activated);
   ctx.dense.MatMul(activated, *block.down.weight, block.down.bias.view, delta);
   ctx.tensor_group.AllReduceSum(delta);
 }

@@ -123,7 +123,7 @@ TEST(ThreadPoolTest, RangesCoverEverythingOnce) {
   for (int64_t items : {0, 1, 2, 3, 7, 100})
     for (int64_t grain : {1, 10, 1000}) {
       std::vector<std::atomic<int>> hits(static_cast<size_t>(items));
-      pool.ForRanges(items, grain, [&](Range range) {
+      pool.ForRanges(items, grain, [&](Range range, int) {
         for (int64_t i = range.begin; i < range.end; ++i) ++hits[static_cast<size_t>(i)];
       });
       for (const auto& hit : hits) EXPECT_EQ(hit.load(), 1);

@@ -78,8 +78,10 @@ void CpuAttention::AddSequenceItems(const Call& call, int32_t seq) {
         item.tokens = std::min(most_tokens, seq_begin[seq + 1] - row);
         const auto [low, high] =
             std::minmax_element(positions + row, positions + row + item.tokens);
-        item.chunk_begin = FirstKey(*low, call.shape->window) / kChunkTokens;
-        item.chunk_end = *high / kChunkTokens + 1;
+        item.first_key = FirstKey(*low, call.shape->window);
+        item.last_key = *high;
+        item.chunk_begin = item.first_key / kChunkTokens;
+        item.chunk_end = item.last_key / kChunkTokens + 1;
         items_.push_back(item);
       }
     }
@@ -111,7 +113,44 @@ void CpuAttention::Reserve(const Call& call) {
   }
 }
 
-void CpuAttention::RunPiece(const Call& call, int64_t piece, int worker) {
+const std::byte* CpuAttention::TileKeys(const Call& call, const AttentionItem& item,
+                                        int64_t token) {
+  const int32_t block_size = call.cache->shape().block_size;
+  const int32_t* blocks = call.batch->blocks.I32() + call.batch->block_begin.I32()[item.seq];
+  const int64_t slot = int64_t{blocks[token / block_size]} * block_size + token % block_size;
+  return call.cache->Keys(slot / kTileTokens, item.kv_head);
+}
+
+// The tiles of a piece in the order in which they are read.
+class CpuAttention::TileStream {
+ public:
+  TileStream(const Call& call, std::span<const Place> places) : call_(call), places_(places) {
+    for (int i = 0; i < kChunkTiles; ++i) Next();
+  }
+
+  // The keys of the tile kChunkTiles behind those that have been asked for; null behind the last.
+  const std::byte* Next() {
+    if (places_.empty()) return nullptr;
+    const AttentionItem& item = *places_.front().item;
+    const int64_t first = places_.front().chunk * kChunkTokens;
+    if (token_ < 0) token_ = std::max(item.first_key, first) / kTileTokens * kTileTokens;
+    const std::byte* keys = TileKeys(call_, item, token_);
+    token_ += kTileTokens;
+    if (token_ > item.last_key || token_ >= first + kChunkTokens) {
+      places_ = places_.subspan(1);
+      token_ = -1;
+    }
+    return keys;
+  }
+
+ private:
+  const Call& call_;
+  std::span<const Place> places_;
+  int64_t token_ = -1;  // of the first place's next tile; -1: its first
+};
+
+void CpuAttention::ListPlaces(int64_t piece, std::vector<Place>* places) const {
+  places->clear();
   const Range mine = Split(total_cost_, pieces_, piece);
   const auto starts_after = [](int64_t cost, const AttentionItem& item) {
     return cost < item.cost;
@@ -124,26 +163,41 @@ void CpuAttention::RunPiece(const Call& call, int64_t piece, int worker) {
     const auto chunks_before = [&](int64_t cost) {
       return std::clamp<int64_t>((cost - item->cost + step - 1) / step, 0, Chunks(*item));
     };
-    const Range chunks = {item->chunk_begin + chunks_before(std::max(mine.begin, item->cost)),
-                          item->chunk_begin + chunks_before(mine.end)};
-    if (chunks.size() > 0) RunItem(call, *item, chunks, scratch_[static_cast<size_t>(worker)]);
+    const int64_t end = chunks_before(mine.end);
+    for (int64_t c = chunks_before(std::max(mine.begin, item->cost)); c < end; ++c)
+      places->push_back({&*item, item->chunk_begin + c});
   }
 }
 
-void CpuAttention::RunItem(const Call& call, const AttentionItem& item, Range chunks,
+void CpuAttention::RunPiece(const Call& call, int64_t piece, int worker) {
+  Scratch& scratch = scratch_[static_cast<size_t>(worker)];
+  ListPlaces(piece, &scratch.places);
+  std::span<const Place> places = scratch.places;
+  TileStream ahead(call, places);
+  while (!places.empty()) {
+    size_t count = 1;
+    while (count < places.size() && places[count].item == places[0].item) ++count;
+    RunItem(call, places.first(count), ahead, scratch);
+    places = places.subspan(count);
+  }
+}
+
+void CpuAttention::RunItem(const Call& call, std::span<const Place> chunks, TileStream& ahead,
                            Scratch& scratch) {
+  const AttentionItem& item = *chunks[0].item;
   const int64_t size = item.rows() * call.part_size;
   if (item.parts >= 0) {
     float* parts = shared_parts_.data() + item.parts;
-    for (int64_t c = chunks.begin; c < chunks.end; ++c)
-      AttendItemChunk(call, item, c, scratch.scores.data(), parts + (c - item.chunk_begin) * size);
+    for (const Place& place : chunks)
+      AttendItemChunk(call, place, ahead, scratch.scores.data(),
+                      parts + (place.chunk - item.chunk_begin) * size);
     return;
   }
   float* running = scratch.parts.data();
-  AttendItemChunk(call, item, chunks.begin, scratch.scores.data(), running);
+  AttendItemChunk(call, chunks[0], ahead, scratch.scores.data(), running);
   float* parts = running + kAttendRows * call.part_size;
-  for (int64_t c = chunks.begin + 1; c < chunks.end; ++c) {
-    AttendItemChunk(call, item, c, scratch.scores.data(), parts);
+  for (const Place& place : chunks.subspan(1)) {
+    AttendItemChunk(call, place, ahead, scratch.scores.data(), parts);
     for (int32_t r = 0; r < item.rows(); ++r)
       context_.kernels().merge_part(parts + r * call.part_size, call.cache->padded_dim(),
                                     running + r * call.part_size);
@@ -151,15 +205,15 @@ void CpuAttention::RunItem(const Call& call, const AttentionItem& item, Range ch
   FinishItem(call, item, running);
 }
 
-void CpuAttention::AttendItemChunk(const Call& call, const AttentionItem& item, int64_t chunk,
-                                   float* scores, float* parts) {
+void CpuAttention::AttendItemChunk(const Call& call, Place place, TileStream& ahead, float* scores,
+                                   float* parts) {
+  const AttentionItem& item = *place.item;
   const AttentionShape& shape = *call.shape;
-  const int64_t first = chunk * kChunkTokens;
+  const int64_t first = place.chunk * kChunkTokens;
   ChunkAttention attend = {};
   attend.head_dim = shape.head_dim;
   attend.scale = shape.scale;
   attend.scores = scores;
-  int32_t lowest = kChunkTokens, highest = 0;
   for (int32_t r = 0; r < item.rows(); ++r) {
     const int64_t row = item.row + r / item.heads, head = item.head + r % item.heads;
     const int64_t position = call.batch->positions.I32()[row];
@@ -174,16 +228,20 @@ void CpuAttention::AttendItemChunk(const Call& call, const AttentionItem& item, 
     attend.begin[attend.rows] = begin;
     attend.end[attend.rows] = end;
     attend.part[attend.rows++] = part;
-    lowest = std::min(lowest, begin);
-    highest = std::max(highest, end);
   }
-  const int32_t block_size = call.cache->shape().block_size;
-  const int32_t* blocks = call.batch->blocks.I32() + call.batch->block_begin.I32()[item.seq];
-  for (int32_t t = lowest / kTileTokens; t * kTileTokens < highest; ++t) {
-    const int64_t token = first + t * kTileTokens;
-    const int64_t slot = int64_t{blocks[token / block_size]} * block_size + token % block_size;
-    attend.keys[t] = call.cache->Keys(slot / kTileTokens, item.kv_head);
-    attend.values[t] = call.cache->Values(slot / kTileTokens, item.kv_head);
+  // Rows of a prompt come back to the same tiles again and again; those are not worth fetching.
+  attend.fetches = item.tokens == 1;
+  const int64_t key_bytes = call.cache->key_bytes();
+  const int64_t begin = std::max(item.first_key, first) - first;
+  const int64_t last = std::min(item.last_key, first + kChunkTokens - 1) - first;
+  for (int64_t t = begin / kTileTokens; t * kTileTokens <= last; ++t) {
+    const std::byte* keys = TileKeys(call, item, first + t * kTileTokens);
+    const std::byte* next = attend.fetches ? ahead.Next() : nullptr;
+    if (next == nullptr) next = keys;
+    attend.keys[t] = keys;
+    attend.values[t] = keys + key_bytes;
+    attend.next_keys[t] = next;
+    attend.next_values[t] = next + key_bytes;
   }
   if (attend.rows > 0) Select(context_.kernels().attend_chunk, call.cache->shape().dtype)(attend);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "shard/backend/cpu/cpu_context.h"
@@ -16,7 +18,8 @@ struct AttentionItem {
   int32_t head = 0, heads = 0;  // query heads, local
   int64_t row = 0;
   int32_t tokens = 0;
-  int64_t chunk_begin = 0, chunk_end = 0;  // that some row sees
+  int64_t first_key = 0, last_key = 0;     // that some row sees
+  int64_t chunk_begin = 0, chunk_end = 0;  // likewise
   int64_t cost = 0;                        // of the items before it
   int64_t parts = -1;                      // several pieces: where its parts are kept
   int32_t rows() const { return heads * tokens; }
@@ -44,8 +47,14 @@ class CpuAttention : public AttentionOps {
     const AttentionShape* shape;
     int64_t part_size;  // floats: padded_dim + 16
   };
+  // A chunk of an item, as pieces go through them.
+  struct Place {
+    const AttentionItem* item = nullptr;
+    int64_t chunk = 0;
+  };
   // One thread's memory.
   struct Scratch {
+    std::vector<Place> places;  // of its piece
     std::vector<float> scores;  // [kAttendRows, kChunkTokens]
     std::vector<float> parts;   // [2, kAttendRows, part_size]: the running one, the chunk's
   };
@@ -62,10 +71,16 @@ class CpuAttention : public AttentionOps {
   void PlaceSharedParts(const Call& call);
   void Reserve(const Call& call);
 
+  class TileStream;
+  // The cached keys of the tile with this token; the values are behind them.
+  static const std::byte* TileKeys(const Call& call, const AttentionItem& item, int64_t token);
+
+  void ListPlaces(int64_t piece, std::vector<Place>* places) const;
   void RunPiece(const Call& call, int64_t piece, int worker);
-  // Chunks [begin, end) of an item.
-  void RunItem(const Call& call, const AttentionItem& item, Range chunks, Scratch& scratch);
-  void AttendItemChunk(const Call& call, const AttentionItem& item, int64_t chunk, float* scores,
+  // Chunks that follow one another, of one item.
+  void RunItem(const Call& call, std::span<const Place> chunks, TileStream& ahead,
+               Scratch& scratch);
+  void AttendItemChunk(const Call& call, Place place, TileStream& ahead, float* scores,
                        float* parts);
   void MergeShared(const Call& call, const AttentionItem& item, Scratch& scratch);
   void FinishItem(const Call& call, const AttentionItem& item, const float* parts);

@@ -90,7 +90,7 @@ void CpuAttention::RopeAndCache(Matrix qkv, const DeviceBatch& batch, const Rope
   const int64_t dim = shape.head_dim, heads = shape.heads, kv_heads = shape.kv_heads;
   const auto write = Select(context_.kernels().write_kv, paged->shape().dtype);
   const int64_t grain = std::max<int64_t>(1, (1 << 13) / qkv.cols);
-  context_.pool->ForRanges(qkv.rows, grain, [&](Range rows) {
+  context_.pool->ForRanges(qkv.rows, grain, [&](Range rows, int) {
     for (int64_t i = rows.begin; i < rows.end; ++i) {
       float* row = static_cast<float*>(qkv.At(i, 0));
       if (rope.cos.cols > 0) {

@@ -27,7 +27,7 @@ bool CpuContext::CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType 
 void CpuContext::ForRows(int64_t rows, int64_t cols,
                          absl::FunctionRef<void(int64_t row)> task) const {
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cols));
-  pool->ForRanges(rows, grain, [&](Range range) {
+  pool->ForRanges(rows, grain, [&](Range range, int) {
     for (int64_t row = range.begin; row < range.end; ++row) task(row);
   });
 }

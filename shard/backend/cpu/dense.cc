@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shard/backend/cpu/matmul.h"
-
 namespace penstock {
+
+CpuDense::CpuDense(CpuContext& context)
+    : context_(context), tiles_(static_cast<size_t>(context.pool->threads() * kSiluTileFloats)) {}
 
 const PackedWeight* CpuDense::Packed(const Weight& weight, absl::string_view op) {
   const auto* packed = dynamic_cast<const PackedWeight*>(&weight);
@@ -29,24 +30,59 @@ void CpuDense::Embed(const Weight& table, Matrix ids, int32_t first_id, Matrix o
   });
 }
 
-void CpuDense::MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) {
-  const PackedWeight* packed = Packed(weight, "MatMul");
-  if (packed == nullptr ||
-      !context_.CheckMatrix(x, out.rows, weight.cols(), DType::kF32, "MatMul", "x") ||
-      !context_.CheckMatrix(out, x.rows, weight.rows(), DType::kF32, "MatMul", "out") ||
-      (bias.data != nullptr &&
-       !context_.CheckMatrix(bias, 1, weight.rows(), DType::kF32, "MatMul", "bias")))
-    return;
-  if (x.rows == 0) return;
-  ProductRows product = {x.data, x.stride, x.rows, bias.F32(), out.F32(), out.stride};
-  if (!packed->pairs())
-    return MultiplyPacked(product, *packed,
-                          Select(context_.kernels().multiply_panel, packed->dtype()),
-                          *context_.pool);
+const PackedWeight* CpuDense::CheckProduct(const Matrix& x, const Weight& weight,
+                                           const Matrix& bias, int64_t rows, absl::string_view op) {
+  const PackedWeight* packed = Packed(weight, op);
+  const bool sound = packed != nullptr &&
+                     context_.CheckMatrix(x, rows, weight.cols(), DType::kF32, op, "x") &&
+                     (bias.data == nullptr ||
+                      context_.CheckMatrix(bias, 1, weight.rows(), DType::kF32, op, "bias"));
+  return sound ? packed : nullptr;
+}
+
+ProductRows CpuDense::Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias) {
+  ProductRows product = {.x = x.data, .x_stride = x.stride, .rows = x.rows, .bias = bias.F32()};
+  if (!weight.pairs()) return product;
   product.x_stride = (x.cols + 1) / 2 * 2;
   RoundRows(x, product.x_stride);
   product.x = rounded_.data();
-  MultiplyPacked(product, *packed, context_.isa.bf16_dot->multiply_panel, *context_.pool);
+  return product;
+}
+
+PanelKernel CpuDense::KernelOf(const PackedWeight& weight) const {
+  if (weight.pairs()) return context_.isa.bf16_dot->multiply_panel;
+  return Select(context_.kernels().multiply_panel, weight.dtype());
+}
+
+void CpuDense::MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) {
+  const PackedWeight* packed = CheckProduct(x, weight, bias, out.rows, "MatMul");
+  if (packed == nullptr ||
+      !context_.CheckMatrix(out, x.rows, weight.rows(), DType::kF32, "MatMul", "out") ||
+      x.rows == 0)
+    return;
+  ProductRows product = Prepare(x, *packed, bias);
+  product.out = out.F32();
+  product.out_stride = out.stride;
+  MultiplyPacked(product, *packed, KernelOf(*packed), *context_.pool);
+}
+
+void CpuDense::MatMulSiluMul(Matrix x, const Weight& weight, Matrix bias, Matrix gate_up,
+                             Matrix out) {
+  constexpr const char* kOp = "MatMulSiluMul";
+  const PackedWeight* packed = CheckProduct(x, weight, bias, out.rows, kOp);
+  if (packed == nullptr ||
+      !context_.CheckMatrix(gate_up, x.rows, weight.rows(), DType::kF32, kOp, "gate_up") ||
+      !context_.CheckMatrix(out, x.rows, weight.rows() / 2, DType::kF32, kOp, "out") || x.rows == 0)
+    return;
+  if (weight.rows() % (2 * kPanelRows) != 0) {  // a panel has rows of both
+    MatMul(x, weight, bias, gate_up);
+    return SiluMul(gate_up, out);
+  }
+  ProductRows product = Prepare(x, *packed, bias);
+  product.out = out.F32();
+  product.out_stride = out.stride;
+  MultiplySiluPacked(product, *packed, KernelOf(*packed), context_.kernels().silu_mul, tiles_,
+                     *context_.pool);
 }
 
 void CpuDense::RoundRows(const Matrix& x, int64_t padded_cols) {

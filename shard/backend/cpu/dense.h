@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "shard/backend/cpu/cpu_context.h"
+#include "shard/backend/cpu/matmul.h"
 #include "shard/backend/cpu/packed_weight.h"
 #include "shard/backend/ops.h"
 
@@ -12,7 +13,7 @@ namespace penstock {
 // of threads: threads share out whole output elements or rows, never a sum.
 class CpuDense : public DenseOps {
  public:
-  explicit CpuDense(CpuContext& context) : context_(context) {}
+  explicit CpuDense(CpuContext& context);
 
   void Embed(const Weight& table, Matrix ids, int32_t first_id, Matrix out) override;
   void MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) override;
@@ -21,17 +22,26 @@ class CpuDense : public DenseOps {
   void HeadRmsNorm(Matrix weight, float eps, int32_t head_dim, Matrix inout) override;
   void Add(Matrix delta, Matrix inout) override;
   void SiluMul(Matrix gate_up, Matrix out) override;
+  void MatMulSiluMul(Matrix x, const Weight& weight, Matrix bias, Matrix gate_up,
+                     Matrix out) override;
   void GatherRows(Matrix x, Matrix rows, Matrix out) override;
   void Copy(Matrix from, Matrix to) override;
 
  private:
   // Null, with an error, for another backend's weight.
   const PackedWeight* Packed(const Weight& weight, absl::string_view op);
+  // Null, with an error of `op`, for operands that do not fit together.
+  const PackedWeight* CheckProduct(const Matrix& x, const Weight& weight, const Matrix& bias,
+                                   int64_t rows, absl::string_view op);
+  // The product's operands as the weight's kernel wants them.
+  ProductRows Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias);
+  PanelKernel KernelOf(const PackedWeight& weight) const;
   // x's rows rounded to bf16, [rows, padded cols], in rounded_.
   void RoundRows(const Matrix& x, int64_t padded_cols);
 
   CpuContext& context_;
   std::vector<BF16> rounded_;  // grows to the largest step
+  std::vector<float> tiles_;   // [threads, kSiluTileFloats]
 };
 
 }  // namespace penstock

@@ -60,6 +60,10 @@ struct ChunkAttention {
   int32_t end[kAttendRows];
   const void* keys[kChunkTiles];  // only the tiles that some row sees are read
   const void* values[kChunkTiles];
+  // Where set, for each of those tiles one that will be read soon, to be fetched from memory.
+  bool fetches = false;
+  const void* next_keys[kChunkTiles];
+  const void* next_values[kChunkTiles];
   float* scores;             // scratch, [kAttendRows * kChunkTokens]
   float* part[kAttendRows];  // out, [padded_dim + 2]
 };

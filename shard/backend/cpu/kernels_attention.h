@@ -23,9 +23,12 @@ inline TileRange TilesOf(int begin, int end) {
   return {begin / kTileTokens, (end + kTileTokens - 1) / kTileTokens};
 }
 
+// Into the second level cache: there is another chunk to compute before it is read.
+inline void FetchLine(const void* line) { __builtin_prefetch(line, 0, 3); }
+
 // Scores of kRows rows from `row` on with kTiles tiles from `tile` on. Several tiles at once when
 // there are few rows: independent chains hide the latency of the multiply-adds.
-template <typename T, int kRows, int kTiles>
+template <typename T, int kRows, int kTiles, bool kFetch>
 inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
   Vec16 sum[kRows][kTiles];
   const T* keys[kTiles];
@@ -35,7 +38,15 @@ inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) sum[r][t] = Broadcast(0.0f);
   }
+  constexpr int64_t kDimsPerLine = 64 / (kTileTokens * sizeof(T));
   for (int64_t d = 0; d < c.head_dim; ++d) {
+    if constexpr (kFetch) {
+      if (d % kDimsPerLine == 0) {
+#pragma GCC unroll 8
+        for (int t = 0; t < kTiles; ++t)
+          FetchLine(static_cast<const T*>(c.next_keys[tile + t]) + d * kTileTokens);
+      }
+    }
     Vec16 key[kTiles];
 #pragma GCC unroll 8
     for (int t = 0; t < kTiles; ++t) key[t] = Load(keys[t] + d * kTileTokens);
@@ -54,17 +65,23 @@ inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
       Store(Mul(sum[r][t], scale), c.scores + (row + r) * kChunkTokens + (tile + t) * kTileTokens);
 }
 
-template <typename T, int kRows>
+template <typename T, int kRows, bool kFetch>
 inline void ScoreRows(const ChunkAttention& c, int row, TileRange tiles) {
   constexpr int kFit = kAccumulators / kRows;
   constexpr int kTiles = kFit >= 8 ? 8 : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
   int tile = tiles.begin;
-  for (; tile + kTiles <= tiles.end; tile += kTiles) ScoreTiles<T, kRows, kTiles>(c, row, tile);
-  for (; tile < tiles.end; ++tile) ScoreTiles<T, kRows, 1>(c, row, tile);
+  for (; tile + kTiles <= tiles.end; tile += kTiles)
+    ScoreTiles<T, kRows, kTiles, kFetch>(c, row, tile);
+  for (; tile < tiles.end; ++tile) ScoreTiles<T, kRows, 1, kFetch>(c, row, tile);
 }
 
-// Turns a row's scores into exp(score - max); writes max and sum behind the part's values.
-inline void ExponentiateRow(const ChunkAttention& c, int row) {
+// The part's tail: the largest score, then the sum of exp(score - max).
+inline float* TailOf(const ChunkAttention& c, int row) {
+  return c.part[row] + PaddedDim(c.head_dim);
+}
+
+// Scores outside of what the row sees become -inf; the largest goes to the tail.
+inline void FindMax(const ChunkAttention& c, int row) {
   float* scores = c.scores + row * kChunkTokens;
   const int begin = c.begin[row], end = c.end[row];
   const TileRange tiles = TilesOf(begin, end);
@@ -80,21 +97,25 @@ inline void ExponentiateRow(const ChunkAttention& c, int row) {
     }
     highest = Max(highest, v);
   }
-  const float max = MaxLane(highest);
-  const Vec16 shift = Broadcast(max);
+  TailOf(c, row)[0] = MaxLane(highest);
+}
+
+// Turns a row's scores into exp(score - max); their sum goes to the tail.
+inline void ExponentiateRow(const ChunkAttention& c, int row) {
+  float* scores = c.scores + row * kChunkTokens;
+  const TileRange tiles = TilesOf(c.begin[row], c.end[row]);
+  const Vec16 shift = Broadcast(TailOf(c, row)[0]);
   Vec16 sum = Broadcast(0.0f);
   for (int t = tiles.begin; t < tiles.end; ++t) {
     const Vec16 weight = Exp(Sub(Load(scores + t * kTileTokens), shift));
     Store(weight, scores + t * kTileTokens);
     sum = Add(sum, weight);
   }
-  float* tail = c.part[row] + PaddedDim(c.head_dim);
-  tail[0] = max;
-  tail[1] = SumLanes(sum);
+  TailOf(c, row)[1] = SumLanes(sum);
 }
 
 // part[row + r] += weights * values over tokens [begin, end), 16 * kVecs dimensions from `dim` on.
-template <typename T, int kRows, int kVecs>
+template <typename T, int kRows, int kVecs, bool kFetch>
 inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int64_t dim) {
   const int64_t padded = PaddedDim(c.head_dim);
   Vec16 sum[kRows][kVecs];
@@ -102,17 +123,28 @@ inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int6
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) sum[r][v] = Load(c.part[row + r] + dim + 16 * v);
-  for (int token = begin; token < end; ++token) {
-    const T* value =
-        static_cast<const T*>(c.values[token / kTileTokens]) + (token % kTileTokens) * padded + dim;
-    Vec16 column[kVecs];
+  for (int token = begin; token < end;) {
+    const int tile = token / kTileTokens;
+    const int tile_end = (tile + 1) * kTileTokens < end ? (tile + 1) * kTileTokens : end;
+    const T* value = static_cast<const T*>(c.values[tile]) + (token % kTileTokens) * padded + dim;
+    const T* next =
+        kFetch ? static_cast<const T*>(c.next_values[tile]) + (token % kTileTokens) * padded + dim
+               : nullptr;
+    for (; token < tile_end; ++token, value += padded) {
+      if constexpr (kFetch) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v) column[v] = Load(value + 16 * v);
+        for (int v = 0; v < kVecs; v += static_cast<int>(4 / sizeof(T))) FetchLine(next + 16 * v);
+        next += padded;
+      }
+      Vec16 column[kVecs];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const Vec16 weight = Broadcast(c.scores[(row + r) * kChunkTokens + token]);
+      for (int v = 0; v < kVecs; ++v) column[v] = Load(value + 16 * v);
 #pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) sum[r][v] = Fma(column[v], weight, sum[r][v]);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec16 weight = Broadcast(c.scores[(row + r) * kChunkTokens + token]);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVecs; ++v) sum[r][v] = Fma(column[v], weight, sum[r][v]);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -121,7 +153,7 @@ inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int6
     for (int v = 0; v < kVecs; ++v) Store(sum[r][v], c.part[row + r] + dim + 16 * v);
 }
 
-template <typename T, int kRows>
+template <typename T, int kRows, bool kFetch>
 inline void MixRange(const ChunkAttention& c, int row, int begin, int end) {
   if (begin >= end) return;
   constexpr int kFit = kAccumulators / kRows;
@@ -129,12 +161,12 @@ inline void MixRange(const ChunkAttention& c, int row, int begin, int end) {
   const int64_t padded = PaddedDim(c.head_dim);
   int64_t dim = 0;
   for (; dim + 16 * kVecs <= padded; dim += 16 * kVecs)
-    MixTokens<T, kRows, kVecs>(c, row, begin, end, dim);
-  for (; dim < padded; dim += 16) MixTokens<T, kRows, 1>(c, row, begin, end, dim);
+    MixTokens<T, kRows, kVecs, kFetch>(c, row, begin, end, dim);
+  for (; dim < padded; dim += 16) MixTokens<T, kRows, 1, kFetch>(c, row, begin, end, dim);
 }
 
 // The tokens that all rows see are read once for all of them, those before and after row by row.
-template <typename T, int kRows>
+template <typename T, int kRows, bool kFetch>
 inline void MixRows(const ChunkAttention& c, int row) {
   int joint_begin = c.begin[row], joint_end = c.end[row];
   for (int r = row + 1; r < row + kRows; ++r) {
@@ -142,39 +174,45 @@ inline void MixRows(const ChunkAttention& c, int row) {
     joint_end = c.end[r] < joint_end ? c.end[r] : joint_end;
   }
   if (joint_begin >= joint_end) {
-    for (int r = row; r < row + kRows; ++r) MixRange<T, 1>(c, r, c.begin[r], c.end[r]);
+    for (int r = row; r < row + kRows; ++r) MixRange<T, 1, false>(c, r, c.begin[r], c.end[r]);
     return;
   }
-  for (int r = row; r < row + kRows; ++r) MixRange<T, 1>(c, r, c.begin[r], joint_begin);
-  MixRange<T, kRows>(c, row, joint_begin, joint_end);
-  for (int r = row; r < row + kRows; ++r) MixRange<T, 1>(c, r, joint_end, c.end[r]);
+  for (int r = row; r < row + kRows; ++r) MixRange<T, 1, false>(c, r, c.begin[r], joint_begin);
+  MixRange<T, kRows, kFetch>(c, row, joint_begin, joint_end);
+  for (int r = row; r < row + kRows; ++r) MixRange<T, 1, false>(c, r, joint_end, c.end[r]);
 }
 
 constexpr int kRowsAtOnce = kAccumulators < kAttendRows ? 4 : kAttendRows;
 
-template <typename T, int kRows>
+template <typename T, int kRows, bool kFetch>
 inline void AttendRows(const ChunkAttention& c, int row, int rows) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return AttendRows<T, kRows - 1>(c, row, rows);
+    if (rows < kRows) return AttendRows<T, kRows - 1, kFetch>(c, row, rows);
   }
   int begin = c.begin[row], end = c.end[row];
   for (int r = row + 1; r < row + kRows; ++r) {
     begin = c.begin[r] < begin ? c.begin[r] : begin;
     end = c.end[r] > end ? c.end[r] : end;
   }
-  ScoreRows<T, kRows>(c, row, TilesOf(begin, end));
+  ScoreRows<T, kRows, kFetch>(c, row, TilesOf(begin, end));
+  // Row by row each, so that one row's chain from lane to lane overlaps with the next's.
+  for (int r = row; r < row + kRows; ++r) FindMax(c, r);
   for (int r = row; r < row + kRows; ++r) {
     ExponentiateRow(c, r);
     for (int64_t d = 0; d < c.head_dim; d += 16) Store(Broadcast(0.0f), c.part[r] + d);
   }
-  MixRows<T, kRows>(c, row);
+  MixRows<T, kRows, kFetch>(c, row);
 }
 
 template <typename T>
 void AttendChunk(const ChunkAttention& c) {
   for (int row = 0; row < c.rows; row += kRowsAtOnce) {
     const int rows = c.rows - row < kRowsAtOnce ? c.rows - row : kRowsAtOnce;
-    AttendRows<T, kRowsAtOnce>(c, row, rows);
+    if (c.fetches && row == 0) {
+      AttendRows<T, kRowsAtOnce, true>(c, row, rows);
+    } else {
+      AttendRows<T, kRowsAtOnce, false>(c, row, rows);
+    }
   }
 }
 

@@ -26,6 +26,7 @@ class CpuKvCache : public KvCache {
   int64_t padded_dim() const { return padded_dim_; }
   int64_t slots() const { return int64_t{shape_.blocks} * shape_.block_size; }
 
+  int64_t key_bytes() const { return key_bytes_; }
   // tile = slot / 16.
   std::byte* Keys(int64_t tile, int32_t kv_head) const {
     return static_cast<std::byte*>(memory_.get()) +
@@ -41,7 +42,7 @@ class CpuKvCache : public KvCache {
   const KvCacheShape shape_;
   const int64_t bytes_;
   const int64_t padded_dim_;
-  const int64_t key_bytes_;   // of one head's keys in a tile
+  const int64_t key_bytes_;   // of one head's keys in a tile, the values' distance
   const int64_t head_bytes_;  // keys and values
   HostMemory memory_;
 };

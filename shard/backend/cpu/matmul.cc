@@ -19,33 +19,63 @@ int64_t RowGroups(int64_t rows, int64_t panels, int64_t threads) {
   return groups;
 }
 
-}  // namespace
+// Rows `rows` of the product with a panel.
+PanelProduct PanelOf(const ProductRows& product, const PackedWeight& weight, int64_t panel,
+                     Range rows) {
+  const int64_t element = weight.pairs() ? 2 : 4, column = panel * kPanelRows;
+  return {.panel = weight.Panel(panel),
+          .x = static_cast<const char*>(product.x) + rows.begin * product.x_stride * element,
+          .x_stride = product.x_stride,
+          .rows = rows.size(),
+          .depth = weight.pairs() ? (weight.cols() + 1) / 2 : weight.cols(),
+          .bias = product.bias == nullptr ? nullptr : product.bias + column,
+          .out = product.out + rows.begin * product.out_stride + column,
+          .out_stride = product.out_stride,
+          .columns = std::min<int64_t>(kPanelRows, weight.rows() - column)};
+}
 
-void MultiplyPacked(const ProductRows& product, const PackedWeight& weight,
-                    void (*kernel)(const PanelProduct&), ThreadPool& pool) {
-  const int64_t element = weight.pairs() ? 2 : 4;
-  const int64_t depth = weight.pairs() ? (weight.cols() + 1) / 2 : weight.cols();
-  const int64_t groups = RowGroups(product.rows, weight.panels(), pool.threads());
-  const auto multiply = [&](int64_t panel, Range rows) {
-    const int64_t column = panel * kPanelRows;
-    kernel({.panel = weight.Panel(panel),
-            .x = static_cast<const char*>(product.x) + rows.begin * product.x_stride * element,
-            .x_stride = product.x_stride,
-            .rows = rows.size(),
-            .depth = depth,
-            .bias = product.bias == nullptr ? nullptr : product.bias + column,
-            .out = product.out + rows.begin * product.out_stride + column,
-            .out_stride = product.out_stride,
-            .columns = std::min<int64_t>(kPanelRows, weight.rows() - column)});
-  };
-  pool.ForRanges(weight.panels() * groups, 1, [&](Range pieces) {
-    const int64_t blocks = (product.rows + groups * kBlockRows - 1) / (groups * kBlockRows);
+// Calls task(panel, rows, worker) for all of [0, panels) with all rows.
+template <typename Task>
+void ShareOut(int64_t rows, int64_t panels, ThreadPool& pool, Task task) {
+  const int64_t groups = RowGroups(rows, panels, pool.threads());
+  const int64_t blocks = (rows + groups * kBlockRows - 1) / (groups * kBlockRows);
+  pool.ForRanges(panels * groups, 1, [&](Range pieces, int worker) {
     for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
-        const Range group = Split(product.rows, groups, piece % groups);
+        const Range group = Split(rows, groups, piece % groups);
         const Range part = Split(group.size(), blocks, block);
-        multiply(piece / groups, {group.begin + part.begin, group.begin + part.end});
+        task(piece / groups, Range{group.begin + part.begin, group.begin + part.end}, worker);
       }
+    }
+  });
+}
+
+}  // namespace
+
+void MultiplyPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
+                    ThreadPool& pool) {
+  ShareOut(product.rows, weight.panels(), pool,
+           [&](int64_t panel, Range rows, int) { kernel(PanelOf(product, weight, panel, rows)); });
+}
+
+void MultiplySiluPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
+                        void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out),
+                        std::span<float> tiles, ThreadPool& pool) {
+  const int64_t panels = weight.panels() / 2;
+  constexpr int64_t kWidth = 2 * kPanelRows;
+  ShareOut(product.rows, panels, pool, [&](int64_t panel, Range rows, int worker) {
+    float* tile = tiles.data() + worker * kSiluTileFloats;
+    for (int64_t row = rows.begin; row < rows.end; row += kSiluTileRows) {
+      const Range some = {row, std::min(row + kSiluTileRows, rows.end)};
+      for (const int64_t half : {0, 1}) {
+        PanelProduct part = PanelOf(product, weight, panel + half * panels, some);
+        part.out = tile + half * kPanelRows;
+        part.out_stride = kWidth;
+        kernel(part);
+      }
+      for (int64_t r = 0; r < some.size(); ++r)
+        silu_mul(tile + r * kWidth, tile + r * kWidth + kPanelRows, kPanelRows,
+                 product.out + (row + r) * product.out_stride + panel * kPanelRows);
     }
   });
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "shard/backend/cpu/kernel_table.h"
 #include "shard/backend/cpu/packed_weight.h"
 #include "shard/backend/cpu/thread_pool.h"
@@ -16,9 +19,21 @@ struct ProductRows {
   int64_t out_stride = 0;
 };
 
+using PanelKernel = void (*)(const PanelProduct&);
+
 // out = x * weight^T + bias with `kernel`, panels and (for few panels) rows shared out over the
 // pool.
-void MultiplyPacked(const ProductRows& product, const PackedWeight& weight,
-                    void (*kernel)(const PanelProduct&), ThreadPool& pool);
+void MultiplyPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
+                    ThreadPool& pool);
+
+// What a thread has of the product at a time: gate beside up.
+inline constexpr int64_t kSiluTileRows = 60;
+inline constexpr int64_t kSiluTileFloats = kSiluTileRows * 2 * kPanelRows;
+
+// out = silu(gate) * up of a product whose first half of columns is gate, each half whole panels.
+// Neither leaves the core's cache. `tiles` has kSiluTileFloats for each of the pool's threads.
+void MultiplySiluPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
+                        void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out),
+                        std::span<float> tiles, ThreadPool& pool);
 
 }  // namespace penstock

@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const Matrix& h
         absl::StrCat("weight [", host.rows, ", ", host.cols, "] is larger than any memory"));
   ASSIGN_OR_RETURN(HostMemory memory, AllocateZeroed(bytes));
   std::unique_ptr<PackedWeight> weight(new PackedWeight(host, pairs, std::move(memory)));
-  pool.ForRanges(weight->panels(), 1, [&](Range panels) {
+  pool.ForRanges(weight->panels(), 1, [&](Range panels, int) {
     for (int64_t p = panels.begin; p < panels.end; ++p) {
       const int64_t rows = std::min<int64_t>(kPanelRows, host.rows - p * kPanelRows);
       const void* from = host.At(p * kPanelRows, 0);

@@ -41,11 +41,12 @@ void ThreadPool::Run(int64_t pieces, Task task) {
   helped_before_ = all_helped;
 }
 
-void ThreadPool::ForRanges(int64_t items, int64_t grain, absl::FunctionRef<void(Range)> task) {
+void ThreadPool::ForRanges(int64_t items, int64_t grain,
+                           absl::FunctionRef<void(Range, int worker)> task) {
   const int64_t most = threads() == 1 ? 1 : threads() * kPiecesPerThread;
   const int64_t pieces = std::min(most, items / std::max<int64_t>(grain, 1));
-  if (pieces < 2) return task(Range{0, items});
-  Run(pieces, [&](int64_t piece, int) { task(Split(items, pieces, piece)); });
+  if (pieces < 2) return task(Range{0, items}, 0);
+  Run(pieces, [&](int64_t piece, int worker) { task(Split(items, pieces, piece), worker); });
 }
 
 void ThreadPool::Work(int worker) {

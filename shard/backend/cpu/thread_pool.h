@@ -40,9 +40,9 @@ class ThreadPool {
   // the thread it runs on; returns when all are done. `task` must not throw or call Run().
   void Run(int64_t pieces, Task task);
 
-  // Calls task(range) for a partition of [0, items) into ranges of at least `grain`; inline when
-  // there would be only one.
-  void ForRanges(int64_t items, int64_t grain, absl::FunctionRef<void(Range)> task);
+  // Calls task(range, worker) for a partition of [0, items) into ranges of at least `grain`; inline
+  // when there would be only one.
+  void ForRanges(int64_t items, int64_t grain, absl::FunctionRef<void(Range, int worker)> task);
 
  private:
   // A task's number, counted from 1, and how many pieces it has; in one word, so that who reads it
