@@ -89,22 +89,51 @@ TEST(DenseTest, SiluMulOfExtremesIsFinite) {
   EXPECT_EQ(out.at(0, 3), most);
 }
 
-TEST(DenseTest, ExpIsAccurate) {
+// exp((x - highest) * scale) of all of x, at least `least`.
+std::vector<float> Weigh(const Isa& isa, const std::vector<float>& x, float highest, float scale,
+                         float least, std::vector<float>* sums, std::vector<float>* most) {
+  std::vector<float> weights(x.size());
+  sums->resize((x.size() + kWeightBlock - 1) / kWeightBlock);
+  most->resize(sums->size());
+  isa.kernels->weigh(
+      {x.data(), std::ssize(x), highest, scale, least, weights.data(), sums->data(), most->data()});
+  return weights;
+}
+
+TEST(DenseTest, WeightsAreAccurate) {
   for (const Isa& isa : AvailableIsas()) {
-    std::vector<float> x, out;
-    for (int i = -8730; i <= 8800; ++i) x.push_back(static_cast<float>(i) * 0.01f + 0.0037f);
-    x.back() = 88.0f;
-    out.resize(x.size());
-    isa.kernels->exp_shifted(x.data(), 0, 1, static_cast<int64_t>(x.size()), out.data());
+    std::vector<float> x, sums, most;
+    for (int i = -8730; i <= 0; ++i) x.push_back(static_cast<float>(i) * 0.01f);
+    const std::vector<float> weights = Weigh(isa, x, 0, 1, 0, &sums, &most);
     for (size_t i = 0; i < x.size(); ++i)
-      ASSERT_NEAR(out[i] / std::exp(double{x[i]}), 1, 2e-7) << isa.name << " " << x[i];
-    const float special[4] = {0, -std::numeric_limits<float>::infinity(), -100, NAN};
-    float result[4];
-    isa.kernels->exp_shifted(special, 0, 1, 4, result);
-    EXPECT_EQ(result[0], 1);
-    EXPECT_EQ(result[1], 0);
-    EXPECT_EQ(result[2], 0);
-    EXPECT_TRUE(std::isnan(result[3]));
+      ASSERT_NEAR(weights[i] / std::exp(double{x[i]}), 1, 2e-7) << isa.name << " " << x[i];
+    for (size_t block = 0; block < sums.size(); ++block) {
+      double sum = 0;
+      const size_t end = std::min(x.size(), (block + 1) * kWeightBlock);
+      for (size_t i = block * kWeightBlock; i < end; ++i) sum += weights[i];
+      ASSERT_NEAR(sums[block] / sum, 1, 2e-6) << isa.name << " " << block;
+      ASSERT_EQ(most[block], weights[end - 1]);
+    }
+    const float infinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(Weigh(isa, {0, -infinity, -100, NAN, infinity, 1, -1}, 0, 1, 0.5f, &sums, &most),
+              std::vector<float>({1, 0, 0, 0, 0, 0, 0}))
+        << isa.name;
+  }
+}
+
+TEST(DenseTest, HighestFiniteLogit) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const Isa& isa : AvailableIsas()) {
+    for (int64_t size : {1, 15, 64, 65, 300}) {
+      std::vector<float> x(static_cast<size_t>(size), NAN);
+      EXPECT_EQ(isa.kernels->highest_finite(x.data(), size), -infinity);
+      x.back() = -3;
+      EXPECT_EQ(isa.kernels->highest_finite(x.data(), size), -3) << isa.name << " " << size;
+      x.front() = infinity;
+      EXPECT_EQ(isa.kernels->highest_finite(x.data(), size), size == 1 ? -infinity : -3);
+      x.front() = std::numeric_limits<float>::max();
+      EXPECT_EQ(isa.kernels->highest_finite(x.data(), size), std::numeric_limits<float>::max());
+    }
   }
 }
 
@@ -132,8 +161,10 @@ TEST(DenseTest, IsasGiveTheSameBits) {
       keep(out);
       k.rotate(a.data(), a.data() + width, width, copy.data());
       keep(copy);
-      k.exp_shifted(a.data(), 0.3f, 17.0f, width, out.data());
-      keep(out);
+      std::vector<float> sums, most;
+      keep(Weigh(isa, a, 0.3f, 17.0f, 0.1f, &sums, &most));
+      keep(sums);
+      keep(most);
       results.push_back(all);
     }
     for (const auto& result : results)

@@ -21,6 +21,7 @@ struct Candidate {
 struct DrawScratch {
   std::vector<float> logits;  // after penalties, bias and mask
   std::vector<float> weights;
+  std::vector<float> sums, most, order;  // of blocks of weights
   std::vector<Candidate> candidates;
 };
 
@@ -29,11 +30,11 @@ struct DrawScratch {
 double UniformNumber(uint64_t seed, int32_t sample_index, int32_t position);
 
 // The id of the highest finite logit, the lowest id among equals; kNoToken when there is none.
-int32_t MostLikely(const float* logits, int32_t vocab);
+int32_t MostLikely(const float* logits, int32_t vocab, const KernelTable& kernels);
 
 // Draws an id by temperature, min_p, top_k and top_p from finite logits with the uniform number u:
-// what is left is laid out in ascending order of ids, and u picks a place in the sum of the weights
-// (added in double precision). `temperature` must be positive. kNoToken when no logit is finite.
+// what is left is laid out in ascending order of ids, and u picks a place in the sum of the
+// weights. `temperature` must be positive. kNoToken when no logit is finite.
 //   min_p keeps weights of at least min_p times the highest. top_k keeps the k highest logits,
 //   lower ids first among equals. top_p keeps, in the same order, the fewest whose share of what is
 //   left reaches top_p.

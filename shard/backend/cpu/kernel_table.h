@@ -68,6 +68,20 @@ struct ChunkAttention {
   float* part[kAttendRows];  // out, [padded_dim + 2]
 };
 
+// weights[i] = exp((logits[i] - highest) * scale), relative error below 2e-7; 0 where it is not in
+// [least, 1]: of a logit above the highest, an infinite one or NaN. Of every kWeightBlock of them
+// the sum (16 lanes, then one fixed tree) and the largest.
+constexpr int kWeightBlock = 256;
+struct LogitWeights {
+  const float* logits;
+  int64_t count;
+  float highest, scale;
+  float least;     // 0: all
+  float* weights;  // [count]
+  float* sums;     // [count / kWeightBlock, rounded up]
+  float* most;     // likewise
+};
+
 // Function per storage type of weights or caches: f32, f16, bf16.
 template <typename Function>
 struct PerDType {
@@ -90,8 +104,8 @@ struct KernelTable {
   void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out);
   // Rotates the pairs (i, i + half) for i < half.
   void (*rotate)(const float* cos, const float* sin, int64_t half, float* inout);
-  // out = exp((x - shift) * scale); relative error below 2e-7, 0 below exp(-87.3).
-  void (*exp_shifted)(const float* x, float shift, float scale, int64_t n, float* out);
+  float (*highest_finite)(const float* logits, int64_t n);  // -infinity when none is finite
+  void (*weigh)(const LogitWeights&);
 
   // By Activation, each in place over n numbers.
   void (*gelu)(int64_t n, float* inout);

@@ -103,12 +103,5 @@ void Rotate(const float* cos, const float* sin, int64_t half, float* inout) {
   });
 }
 
-void ExpShifted(const float* x, float shift, float scale, int64_t n, float* out) {
-  const Vec16 offset = Broadcast(shift), factor = Broadcast(scale);
-  ForEachVector(n, [=](int64_t i, auto io) {
-    io.Put(Exp(Mul(Sub(io.Get(x + i), offset), factor)), out + i);
-  });
-}
-
 }  // namespace
 }  // namespace penstock

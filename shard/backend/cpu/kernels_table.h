@@ -8,6 +8,7 @@
 #include "shard/backend/cpu/kernels_attention.h"  // uses the one before
 #include "shard/backend/cpu/kernels_encoder.h"
 #include "shard/backend/cpu/kernels_matmul.h"
+#include "shard/backend/cpu/kernels_sampling.h"
 // clang-format on
 
 namespace penstock {
@@ -22,7 +23,8 @@ constexpr KernelTable MakeKernelTable(const char* isa) {
       .add = AddTo,
       .silu_mul = SiluMul,
       .rotate = Rotate,
-      .exp_shifted = ExpShifted,
+      .highest_finite = HighestFinite,
+      .weigh = Weigh,
       .gelu = Apply<Gelu>,
       .gelu_tanh = Apply<GeluTanh>,
       .relu = Apply<Relu>,

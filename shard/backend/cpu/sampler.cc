@@ -88,7 +88,7 @@ SampledToken CpuSampler::SampleOne(const float* logits, int32_t vocab, const Sam
   Slot& slot = slots_[static_cast<size_t>(row.slot)];
   const SamplingParams& params = slot.params;
   const auto choose = [&](const float* from) {
-    if (!(params.temperature > 0)) return MostLikely(from, vocab);
+    if (!(params.temperature > 0)) return MostLikely(from, vocab, context_.kernels());
     const double u = UniformNumber(params.seed, slot.sample_index, row.position);
     return DrawToken(from, vocab, params, u, context_.kernels(), scratch);
   };
