@@ -10,7 +10,8 @@ BUILD=(g++ cmake ninja-build ccache git pkg-config python3 python3-venv python3-
   prometheus-cpp-dev libcurl4-openssl-dev libpcre2-dev libutf8proc-dev libyaml-cpp-dev nlohmann-json3-dev
   libcli11-dev libspdlog-dev libgtest-dev libgmock-dev)
 # clang-format 14: another version formats differently. The fuzzers' library is not in the package clang.
-TEST=(clang clang-format-14 libclang-rt-dev)
+# The ARM compiler and qemu run the NEON kernels; valgrind counts instructions.
+TEST=(clang clang-format-14 libclang-rt-dev g++-aarch64-linux-gnu qemu-user valgrind)
 
 wanted=("${BUILD[@]}")
 for set in "${@:-test}"; do
@@ -24,7 +25,7 @@ done
 # A tool that is there by other means than its package will do.
 have() {
   case "$1" in
-    g++ | cmake | ccache | git | python3 | clang | clang-format-14) command -v "$1" >/dev/null ;;
+    g++ | cmake | ccache | git | python3 | clang | clang-format-14 | valgrind) command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     libclang-rt-dev) compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ;;
     python3-venv) python3 -c 'import venv, ensurepip' 2>/dev/null ;;

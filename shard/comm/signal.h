@@ -19,6 +19,8 @@ class Signal {
       if (condition()) return true;
 #if defined(__x86_64__)
       __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      asm volatile("yield");
 #endif
     }
     parked_.fetch_add(1);

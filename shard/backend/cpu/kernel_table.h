@@ -143,6 +143,7 @@ struct Bf16DotKernels {
 extern const KernelTable kScalarKernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvx512Kernels;
+extern const KernelTable kNeonKernels;
 extern const Bf16DotKernels kAvx512Bf16DotKernels;
 
 }  // namespace penstock

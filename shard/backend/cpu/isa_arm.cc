@@ -1,0 +1,13 @@
+#include "shard/backend/cpu/isa.h"
+
+namespace penstock {
+
+std::span<const Isa> AvailableIsas() {
+  static constexpr Isa kIsas[] = {{"neon", &kNeonKernels, nullptr},
+                                  {"scalar", &kScalarKernels, nullptr}};
+  return kIsas;
+}
+
+void RelaxProcessor() { asm volatile("yield"); }
+
+}  // namespace penstock
