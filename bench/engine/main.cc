@@ -19,7 +19,7 @@
 #include "bench/engine/cases.h"
 #include "bench/engine/trials.h"
 #include "bench/support/random_checkpoint.h"
-#include "bench/support/read_bandwidth.h"
+#include "shard/backend/cpu/machine_limits.h"
 #include "shard/base/cpus.h"
 #include "shard/base/status_macros.h"
 

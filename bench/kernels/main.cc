@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/support/read_bandwidth.h"
+#include "shard/backend/cpu/machine_limits.h"
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/base/cpus.h"
 

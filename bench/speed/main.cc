@@ -24,7 +24,7 @@
 #include "bench/engine/trials.h"
 #include "bench/speed/speed_case.h"
 #include "bench/support/random_checkpoint.h"
-#include "bench/support/read_bandwidth.h"
+#include "shard/backend/cpu/machine_limits.h"
 #include "nlohmann/json.hpp"
 #include "shard/base/cpus.h"
 #include "shard/base/status_macros.h"
