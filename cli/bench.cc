@@ -1,12 +1,17 @@
-// `penstock bench`: puts a server under load and tells what its clients saw.
+// `penstock bench`: puts a server under load and tells what its clients saw; or, without a server,
+// where a step's time goes.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/bench/bench_run.h"
+#include "cli/bench/profile_run.h"
 #include "cli/bench/progress_line.h"
 #include "cli/bench/report.h"
 #include "cli/command.h"
@@ -31,6 +36,8 @@ constexpr char kRules[] =
 
 struct BenchCommandOptions {
   BenchOptions bench;
+  bool profile = false;
+  ProfileOptions steps;  // of --profile
   std::string json, csv, html;
   bool quiet = false;
 };
@@ -85,6 +92,44 @@ void DeclareReports(BenchCommandOptions* options, SettingTable* table) {
   table->Add("quiet", "Do not show progress", &options->quiet);
 }
 
+void DeclareProfile(BenchCommandOptions* options, SettingTable* table) {
+  ProfileOptions* steps = &options->steps;
+  table->Add("profile",
+             "No server: where a step's time goes, of the checkpoint --model in this process",
+             &options->profile);
+  table->Add("threads", "Compute threads; 0: all", &steps->threads);
+  table->AddChoice("dtype", "Of weights and KV cache", {"auto", "f32", "f16", "bf16"},
+                   &steps->dtype);
+  table->AddChoice("compute", "bf16: the bf16 dot product", {"auto", "fp32", "bf16"},
+                   &steps->compute);
+  table->Add("sequences", "Decode steps of so many sequences each", &steps->sequences);
+  table->Add("context", "Tokens of each sequence", &steps->context);
+  table->Add("prompt", "Tokens of a prompt's step", &steps->prompt);
+}
+
+constexpr const char* kProfileSettings[] = {"profile",   "model",   "threads", "dtype", "compute",
+                                            "sequences", "context", "prompt",  "json"};
+
+// Settings of a load mean nothing to a profile, and the other way round.
+absl::Status CheckMode(bool profile, const SettingTable& table) {
+  std::vector<SettingUse> uses;
+  for (const auto& [name, value] : table.Values()) {
+    const bool of_profile = std::find(std::begin(kProfileSettings), std::end(kProfileSettings),
+                                      name) != std::end(kProfileSettings);
+    const bool of_both = name == "model" || name == "json" || name == "profile";
+    if (profile) uses.push_back({name, of_profile, "a load (without --profile)"});
+    if (!profile && !of_both) uses.push_back({name, !of_profile, "--profile"});
+  }
+  return table.CheckUses(uses);
+}
+
+absl::StatusOr<int> Profile(const BenchCommandOptions& options) {
+  ASSIGN_OR_RETURN(const ProfileReport report, ProfileSteps(options.steps));
+  std::fputs(FormatProfileText(report).c_str(), stdout);
+  if (!options.json.empty()) RETURN_IF_ERROR(WriteReport(options.json, FormatProfileJson(report)));
+  return 0;
+}
+
 // Without it, a load could be over before it is known that nothing of it can be kept.
 absl::Status CheckReports(const BenchCommandOptions& options) {
   for (const std::string& path : {options.json, options.csv, options.html})
@@ -120,6 +165,7 @@ absl::Status WriteReports(const BenchCommandOptions& options, const BenchReport&
 }
 
 absl::StatusOr<int> Bench(const BenchCommandOptions& options, const SettingTable& table) {
+  if (options.profile) return Profile(options);
   BlockStopSignals();
   ProgressLine line(stderr, isatty(STDERR_FILENO) != 0);
   const auto show = [&](const LoadProgress& progress) {
@@ -147,10 +193,16 @@ Command MakeBenchCommand(CLI::App& program) {
   DeclareTarget(&state->options.bench, &state->table);
   DeclareLoad(&state->options.bench, &state->table);
   DeclareReports(&state->options, &state->table);
+  DeclareProfile(&state->options, &state->table);
   state->table.DeclareFlags(*app);
   app->footer(kRules);
   const auto prepare = [state]() -> absl::Status {
     RETURN_IF_ERROR(state->table.ApplyFlags());
+    RETURN_IF_ERROR(CheckMode(state->options.profile, state->table));
+    if (state->options.profile) {
+      state->options.steps.model = state->options.bench.target.model;
+      return CheckReports(state->options);
+    }
     RETURN_IF_ERROR(CheckUses(state->options.bench, state->table));
     RETURN_IF_ERROR(state->options.bench.Complete());
     return CheckReports(state->options);

@@ -24,8 +24,8 @@
 #include "bench/engine/trials.h"
 #include "bench/speed/speed_case.h"
 #include "bench/support/random_checkpoint.h"
-#include "shard/backend/cpu/machine_limits.h"
 #include "nlohmann/json.hpp"
+#include "shard/backend/cpu/machine_limits.h"
 #include "shard/base/cpus.h"
 #include "shard/base/status_macros.h"
 
@@ -131,9 +131,10 @@ void Print(const Json& line) {
   std::fflush(stdout);
 }
 
-absl::Status MeasureCase(Engine& engine, const Arguments& arguments, const SpeedCase& what) {
-  int kept = 0;
-  for (int trial = 0; trial < arguments.most && kept < arguments.trials; ++trial) {
+// One kept trial, or what is left of `most` attempts.
+absl::Status MeasureTrial(Engine& engine, const Arguments& arguments, const SpeedCase& what,
+                          int trial, int* most) {
+  for (bool keep = false; !keep && *most > 0; --*most) {
     const double before = SampleBandwidth(arguments.engine);
     const ForeignLoad load;
     ASSIGN_OR_RETURN(const SpeedTrial result,
@@ -141,9 +142,9 @@ absl::Status MeasureCase(Engine& engine, const Arguments& arguments, const Speed
     const double foreign = load.Share();
     const double after = SampleBandwidth(arguments.engine);
     const double bandwidth = (before + after) / 2;
-    const bool keep = std::abs(after - before) <= kMostDrift * bandwidth && foreign <= kMostForeign;
-    kept += keep ? 1 : 0;
+    keep = std::abs(after - before) <= kMostDrift * bandwidth && foreign <= kMostForeign;
     Print({{"case", what.name},
+           {"trial", trial},
            {"kept", keep},
            {"tokens_per_s", result.tokens},
            {"gbytes_per_s", result.bytes / 1e9},
@@ -153,6 +154,15 @@ absl::Status MeasureCase(Engine& engine, const Arguments& arguments, const Speed
            {"bandwidth_after", after / 1e9},
            {"foreign", foreign}});
   }
+  return absl::OkStatus();
+}
+
+// Case by case in turns, so that trials of the same number have seen about the same machine.
+absl::Status MeasureAll(Engine& engine, const Arguments& arguments) {
+  std::vector<int> most(arguments.cases.size(), arguments.most);
+  for (int trial = 0; trial < arguments.trials; ++trial)
+    for (size_t i = 0; i < arguments.cases.size(); ++i)
+      RETURN_IF_ERROR(MeasureTrial(engine, arguments, arguments.cases[i], trial, &most[i]));
   return absl::OkStatus();
 }
 
@@ -181,13 +191,13 @@ absl::Status Run(Arguments arguments) {
   const auto needs_engine = [](const SpeedCase& each) {
     return each.kind != SpeedCase::Kind::kAttention;
   };
-  Engine engine{.spec = spec};
+  Engine engine;
+  engine.spec = spec;
   if (arguments.cases.empty() || absl::c_any_of(arguments.cases, needs_engine))
     RETURN_IF_ERROR(Load(*checkpoint, arguments.engine, &engine));
-  for (const SpeedCase& each : arguments.cases)
-    RETURN_IF_ERROR(MeasureCase(engine, arguments, each));
-  return absl::OkStatus();
+  return MeasureAll(engine, arguments);
 }
+
 int Main(int argc, char** argv) {
   absl::StatusOr<Arguments> arguments = Parse(argc, argv);
   const absl::Status status = arguments.ok() ? Run(*std::move(arguments)) : arguments.status();

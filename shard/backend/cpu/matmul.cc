@@ -10,10 +10,13 @@ namespace {
 constexpr int64_t kBlockRows = 512;
 // Below this many rows, splitting them between threads would read panels twice for nothing.
 constexpr int64_t kMinSplitRows = 24;
+// From this many on, a thread has rows of its own: they stay in its caches from one operation to the
+// next, which is worth more than reading each panel once. Fewer would make memory the limit.
+constexpr int64_t kMinOwnRows = 96;
 
 // Into how many groups of rows, so that every thread gets about the same share of the pieces.
 int64_t RowGroups(int64_t rows, int64_t panels, int64_t threads) {
-  int64_t groups = 1;
+  int64_t groups = std::clamp<int64_t>(rows / kMinOwnRows, 1, threads);
   while (threads > 1 && panels * groups < 4 * threads && rows / (2 * groups) >= kMinSplitRows)
     groups *= 2;
   return groups;
@@ -42,9 +45,9 @@ void ShareOut(int64_t rows, int64_t panels, ThreadPool& pool, Task task) {
   pool.ForRanges(panels * groups, 1, [&](Range pieces, int worker) {
     for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
-        const Range group = Split(rows, groups, piece % groups);
+        const Range group = Split(rows, groups, piece / panels);
         const Range part = Split(group.size(), blocks, block);
-        task(piece / groups, Range{group.begin + part.begin, group.begin + part.end}, worker);
+        task(piece % panels, Range{group.begin + part.begin, group.begin + part.end}, worker);
       }
     }
   });

