@@ -85,8 +85,8 @@ void CheckProducts(const char* name, void (*multiply)(const PanelProduct&)) {
       const std::vector<float> x = random.Floats(rows * depth), bias = random.Floats(kPanelRows);
       for (const int64_t columns : {1, 15, 16, 17, 32}) {
         std::vector<float> out(static_cast<size_t>(rows * columns));
-        multiply({panel.data(), x.data(), depth, rows, depth, rows % 2 == 0 ? bias.data() : nullptr,
-                  out.data(), columns, columns});
+        multiply({panel.data(), nullptr, x.data(), depth, rows, depth,
+                  rows % 2 == 0 ? bias.data() : nullptr, out.data(), columns, columns});
         results.Add(out);
       }
     }

@@ -38,6 +38,7 @@ constexpr int kAttendRows = 8;
 // out[m][n] = sum over k of x[m][k] * panel[k][n], one fused chain over k from 0, plus bias[n].
 struct PanelProduct {
   const void* panel;
+  const void* next;  // the panel that the thread reads after this one, to be fetched; null: none
   const void* x;
   int64_t x_stride;  // elements
   int64_t rows;

@@ -30,7 +30,7 @@ inline void StoreColumns(__m512 value, const float* bias, int64_t columns, float
 }
 
 template <int kRows>
-inline void MultiplyTile(const PanelProduct& p, const char* x, float* out) {
+inline void MultiplyTile(const PanelProduct& p, const char* ahead, const char* x, float* out) {
   const char* panel = static_cast<const char*>(p.panel);
   const int64_t stride = p.x_stride * 2;  // bytes
   __m512 left[kRows], right[kRows];
@@ -39,8 +39,9 @@ inline void MultiplyTile(const PanelProduct& p, const char* x, float* out) {
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) left[r] = right[r] = _mm512_setzero_ps();
   for (int64_t k = 0; k < p.depth; ++k) {
-    __builtin_prefetch(panel + kPrefetchBytes);
-    __builtin_prefetch(panel + kPrefetchBytes + 64);
+    __builtin_prefetch(ahead);
+    __builtin_prefetch(ahead + 64);
+    ahead += 128;
     const __m512bh w0 = LoadPairs(panel), w1 = LoadPairs(panel + 64);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
@@ -59,11 +60,11 @@ inline void MultiplyTile(const PanelProduct& p, const char* x, float* out) {
 }
 
 template <int kRows>
-inline void RunTile(int rows, const PanelProduct& p, const char* x, float* out) {
+inline void RunTile(int rows, const PanelProduct& p, const char* ahead, const char* x, float* out) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return RunTile<kRows - 1>(rows, p, x, out);
+    if (rows < kRows) return RunTile<kRows - 1>(rows, p, ahead, x, out);
   }
-  MultiplyTile<kRows>(p, x, out);
+  MultiplyTile<kRows>(p, ahead, x, out);
 }
 
 void MultiplyPanel(const PanelProduct& p) {
@@ -71,7 +72,10 @@ void MultiplyPanel(const PanelProduct& p) {
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t row = p.rows * t / tiles;
     const int rows = static_cast<int>(p.rows * (t + 1) / tiles - row);
-    RunTile<kTileRows>(rows, p, static_cast<const char*>(p.x) + row * p.x_stride * 2,
+    const char* ahead = t == 0 || p.next == nullptr
+                            ? static_cast<const char*>(p.panel) + kPrefetchBytes
+                            : static_cast<const char*>(p.next);  // the panel is in cache by now
+    RunTile<kTileRows>(rows, p, ahead, static_cast<const char*>(p.x) + row * p.x_stride * 2,
                        p.out + row * p.out_stride);
   }
 }

@@ -19,7 +19,9 @@ template <typename W, int kRows, int kVecs>
 struct ProductTile {
   Vec16 sum[kRows][kVecs];
 
-  inline void Multiply(const W* panel, const float* x, int64_t x_stride, int64_t depth) {
+  // Fetches from `ahead` as it goes through the panel.
+  inline void Multiply(const W* panel, const char* ahead, const float* x, int64_t x_stride,
+                       int64_t depth) {
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 2
@@ -29,8 +31,9 @@ struct ProductTile {
     const float* base[(kRows + 2) / 3];
     for (int g = 0; g < (kRows + 2) / 3; ++g) base[g] = x + 3 * g * x_stride;
     for (int64_t k = 0; k < depth; ++k) {
-      Prefetch(reinterpret_cast<const char*>(panel) + kPrefetchBytes);
-      if (sizeof(W) == 4) Prefetch(reinterpret_cast<const char*>(panel) + kPrefetchBytes + 64);
+      Prefetch(ahead);
+      if (sizeof(W) == 4) Prefetch(ahead + 64);
+      ahead += kPanelRows * sizeof(W);
       Vec16 column[kVecs];
 #pragma GCC unroll 2
       for (int v = 0; v < kVecs; ++v) column[v] = Load(panel + 16 * v);
@@ -65,17 +68,19 @@ struct ProductTile {
 
 // kRows is the first template argument tried; fewer rows recurse.
 template <typename W, int kVecs, int kRows>
-inline void RunTile(int rows, const W* panel, const float* x, const PanelProduct& p,
-                    const float* bias, int64_t columns, float* out) {
+inline void RunTile(int rows, const W* panel, const char* ahead, const float* x,
+                    const PanelProduct& p, const float* bias, int64_t columns, float* out) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return RunTile<W, kVecs, kRows - 1>(rows, panel, x, p, bias, columns, out);
+    if (rows < kRows)
+      return RunTile<W, kVecs, kRows - 1>(rows, panel, ahead, x, p, bias, columns, out);
   }
   ProductTile<W, kRows, kVecs> tile;
-  tile.Multiply(panel, x, p.x_stride, p.depth);
+  tile.Multiply(panel, ahead, x, p.x_stride, p.depth);
   tile.StoreTo(bias, columns, out, p.out_stride);
 }
 
 // Rows are cut into tiles of nearly equal height: a low tile costs as much time as a higher one.
+// The first one reads the panel from memory; the others have it in cache, and fetch the next.
 template <typename W>
 void MultiplyPanel(const PanelProduct& p) {
   const bool wide = p.rows <= kTileRowsWide || kTileRowsWide == kTileRowsNarrow;
@@ -87,13 +92,16 @@ void MultiplyPanel(const PanelProduct& p) {
     const int rows = static_cast<int>(p.rows * (t + 1) / tiles - row);
     const float* x = static_cast<const float*>(p.x) + row * p.x_stride;
     float* out = p.out + row * p.out_stride;
+    const char* ahead = t == 0 || p.next == nullptr
+                            ? static_cast<const char*>(p.panel) + kPrefetchBytes
+                            : static_cast<const char*>(p.next);
     if (wide) {
-      RunTile<W, 2, kTileRowsWide>(rows, panel, x, p, p.bias, p.columns, out);
+      RunTile<W, 2, kTileRowsWide>(rows, panel, ahead, x, p, p.bias, p.columns, out);
       continue;
     }
-    RunTile<W, 1, kTileRowsNarrow>(rows, panel, x, p, p.bias, p.columns, out);
+    RunTile<W, 1, kTileRowsNarrow>(rows, panel, ahead, x, p, p.bias, p.columns, out);
     if (p.columns > 16) {
-      RunTile<W, 1, kTileRowsNarrow>(rows, panel + 16, x, p,
+      RunTile<W, 1, kTileRowsNarrow>(rows, panel + 16, ahead, x, p,
                                      p.bias == nullptr ? nullptr : p.bias + 16, p.columns - 16,
                                      out + 16);
     }

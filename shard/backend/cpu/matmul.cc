@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kBlockRows = 512;
 // Below this many rows, splitting them between threads would read panels twice for nothing.
 constexpr int64_t kMinSplitRows = 24;
-// From this many on, a thread has rows of its own: they stay in its caches from one operation to the
-// next, which is worth more than reading each panel once. Fewer would make memory the limit.
+// From this many on, a thread has rows of its own: they stay in its caches from one operation to
+// the next, which is worth more than reading each panel once. Fewer would make memory the limit.
 constexpr int64_t kMinOwnRows = 96;
 
 // Into how many groups of rows, so that every thread gets about the same share of the pieces.
@@ -22,11 +22,12 @@ int64_t RowGroups(int64_t rows, int64_t panels, int64_t threads) {
   return groups;
 }
 
-// Rows `rows` of the product with a panel.
+// Rows `rows` of the product with a panel, `next` being read after it.
 PanelProduct PanelOf(const ProductRows& product, const PackedWeight& weight, int64_t panel,
-                     Range rows) {
+                     int64_t next, Range rows) {
   const int64_t element = weight.pairs() ? 2 : 4, column = panel * kPanelRows;
   return {.panel = weight.Panel(panel),
+          .next = next < weight.panels() ? weight.Panel(next) : nullptr,
           .x = static_cast<const char*>(product.x) + rows.begin * product.x_stride * element,
           .x_stride = product.x_stride,
           .rows = rows.size(),
@@ -57,8 +58,9 @@ void ShareOut(int64_t rows, int64_t panels, ThreadPool& pool, Task task) {
 
 void MultiplyPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
                     ThreadPool& pool) {
-  ShareOut(product.rows, weight.panels(), pool,
-           [&](int64_t panel, Range rows, int) { kernel(PanelOf(product, weight, panel, rows)); });
+  ShareOut(product.rows, weight.panels(), pool, [&](int64_t panel, Range rows, int) {
+    kernel(PanelOf(product, weight, panel, panel + 1, rows));
+  });
 }
 
 void MultiplySiluPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
@@ -71,7 +73,8 @@ void MultiplySiluPacked(const ProductRows& product, const PackedWeight& weight, 
     for (int64_t row = rows.begin; row < rows.end; row += kSiluTileRows) {
       const Range some = {row, std::min(row + kSiluTileRows, rows.end)};
       for (const int64_t half : {0, 1}) {
-        PanelProduct part = PanelOf(product, weight, panel + half * panels, some);
+        const int64_t next = half == 0 ? panel + panels : panel + 1;
+        PanelProduct part = PanelOf(product, weight, panel + half * panels, next, some);
         part.out = tile + half * kPanelRows;
         part.out_stride = kWidth;
         kernel(part);
