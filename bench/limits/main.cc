@@ -1,6 +1,8 @@
 // What this machine can do at most, and what it is.
 //
-//   limits_bench [--json]
+//   limits_bench [--json | --bandwidth]
+//
+// --bandwidth: of all processors, in GB/s, within a fraction of a second.
 
 #include <sys/utsname.h>
 
@@ -79,9 +81,14 @@ void PrintText(const Json& report) {
 }
 
 int Main(int argc, char** argv) {
-  const bool json = argc == 2 && std::string(argv[1]) == "--json";
+  const std::string option = argc == 2 ? argv[1] : "";
+  const bool json = option == "--json";
+  if (option == "--bandwidth") {
+    std::printf("%.1f\n", MeasureReadBandwidth(AvailableCpus(), 3) / 1e9);
+    return 0;
+  }
   if (argc > 1 && !json) {
-    std::fprintf(stderr, "usage: limits_bench [--json]\n");
+    std::fprintf(stderr, "usage: limits_bench [--json | --bandwidth]\n");
     return 2;
   }
   Json report = {{"machine", Facts()}, {"limits", Json::array()}};
