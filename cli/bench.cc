@@ -201,6 +201,7 @@ Command MakeBenchCommand(CLI::App& program) {
     RETURN_IF_ERROR(CheckMode(state->options.profile, state->table));
     if (state->options.profile) {
       state->options.steps.model = state->options.bench.target.model;
+      RETURN_IF_ERROR(CheckProfile(state->options.steps));
       return CheckReports(state->options);
     }
     RETURN_IF_ERROR(CheckUses(state->options.bench, state->table));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "shard/base/thread_name.h"
 
 namespace penstock {
 
@@ -17,7 +18,10 @@ void StepLoop::Start() {
   MutexLock lock(&mutex_);
   if (looping_ || stopping_) return;
   looping_ = true;
-  thread_ = std::thread([this] { Loop(); });
+  thread_ = std::thread([this] {
+    NameThread("scheduler");
+    Loop();
+  });
 }
 
 void StepLoop::Stop(absl::Time deadline) {

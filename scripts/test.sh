@@ -2,20 +2,21 @@
 # Sets a bare machine up and passes every test. Prints the time of each phase; exits non-zero if any
 # phase failed.
 #
-#   scripts/test.sh [PHASE]...    setup style format dev clang fuzz asan tsan; all of them by default
+#   scripts/test.sh [PHASE]...    setup style format dev clang fuzz asan tsan counts; all by default
 #
 #   style   layering, sizes, words; needs no build
 #   format  clang-format leaves every source as it is
-#   dev     GCC, warnings as errors, CUDA where there is a toolkit; all tests
+#   dev     GCC, warnings as errors, CUDA where there is a toolkit; all tests (those of NEON emulated)
 #   clang   Clang, warnings as errors, -Wthread-safety; built, not run
 #   fuzz    Clang with libFuzzer; a short run of each target
 #   asan    AddressSanitizer and UndefinedBehaviorSanitizer; the library tests
 #   tsan    ThreadSanitizer; the library tests
+#   counts  instructions of fixed workloads against a baseline (scripts/check.sh instruction-counts)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/lib.sh
 
-PHASES=(setup style format dev clang fuzz asan tsan)
+PHASES=(setup style format dev clang fuzz asan tsan counts)
 FUZZ_SECONDS=10
 
 # The test programs of the libraries. Those that speak gRPC are left to the dev phase: most of what they
@@ -85,6 +86,7 @@ sanitized() {
 }
 
 phase_asan() { ASAN_OPTIONS=detect_leaks=1 sanitized asan; }
+phase_counts() { scripts/check.sh instruction-counts; }
 phase_tsan() { TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 sanitized tsan; }
 
 main() {

@@ -33,7 +33,7 @@ AdminService::AdminService(CallGate& gate, Metrics& metrics, Timer& timer,
       metrics_(metrics),
       model_(model),
       started_(absl::Now()),
-      pool_(1),
+      pool_(1, "admin"),
       tracing_{{}, metrics, timer, pool_, model.name} {}
 
 grpc::ServerUnaryReactor* AdminService::Status(grpc::CallbackServerContext* context,

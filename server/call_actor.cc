@@ -6,7 +6,14 @@ namespace penstock {
 
 void CallActor::Wake() {
   if (wakes_.fetch_add(1) != 0) return;  // a turn is on its way and will see what happened
-  pool_.Post([call = shared_from_this()] { call->Run(); });
+  queue_.Post([call = shared_from_this()] { call->Run(); });
+}
+
+void CallActor::Begin(size_t request_bytes, TaskQueue& pool) {
+  self_ = shared_from_this();
+  if (wakes_.fetch_add(1) != 0) return;
+  if (request_bytes <= kShortRequest) return Run();
+  pool.Post([call = shared_from_this()] { call->Run(); });
 }
 
 void CallActor::Run() {
@@ -14,10 +21,10 @@ void CallActor::Run() {
   Turn();
   if (wakes_.fetch_sub(seen) == seen) return;
   // Woken meanwhile: another turn, behind the other calls' tasks.
-  pool_.Post([call = shared_from_this()] { call->Run(); });
+  queue_.Post([call = shared_from_this()] { call->Run(); });
 }
 
-absl::Time ClientDeadline(const grpc::CallbackServerContext& context) {
+absl::Time ClientDeadline(const grpc::ServerContextBase& context) {
   const auto deadline = context.deadline();
   return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
                                                                   : absl::FromChrono(deadline);

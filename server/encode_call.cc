@@ -19,8 +19,7 @@ grpc::ServerUnaryReactor* EncodeCall::Start(CallGate::Ticket ticket,
                                             grpc::ByteBuffer* response) {
   auto call = std::make_shared<EncodeCall>(std::move(ticket), environment, std::move(method),
                                            context, request, response);
-  call->Begin();
-  call->Wake();
+  call->Begin(request.Length(), call->ticket_.context().text_pool);
   return call.get();
 }
 
@@ -63,6 +62,8 @@ void EncodeCall::Turn() {
 
 absl::Status EncodeCall::Submit() {
   const ServingContext& context = ticket_.context();
+  std::optional<TaskPool::LongTask> encoding;
+  if (request_.Length() > kShortRequest) encoding.emplace(context.text_pool);
   ASSIGN_OR_RETURN(EncodeTask task, method_->Parse(request_, context.model));
   deadlines_.SetQueueTimeout(task.queue_timeout);
   RETURN_IF_ERROR(CheckDeadlines());  // encoding takes its time, too

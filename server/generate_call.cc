@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -24,30 +25,27 @@ constexpr absl::string_view kStrings = "model, text, stopping.stop, scheduling.c
 
 }  // namespace
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* GenerateCall::Start(
-    CallGate::Ticket ticket, const CallEnvironment& environment,
-    grpc::CallbackServerContext& context, const grpc::ByteBuffer& request) {
-  auto call = std::make_shared<GenerateCall>(std::move(ticket), environment, context, request);
-  call->Begin();
-  call->Wake();
-  return call.get();
+void GenerateCall::Start(CallGate::Ticket ticket, const CallEnvironment& environment,
+                         CallLoop& loop, std::unique_ptr<ServerStream> stream) {
+  auto call =
+      std::make_shared<GenerateCall>(std::move(ticket), environment, loop, std::move(stream));
+  call->stream_->Begin(*call);
+  call->Begin(call->stream_->request().Length(), call->ticket_.context().text_pool);
 }
 
 GenerateCall::GenerateCall(CallGate::Ticket ticket, const CallEnvironment& environment,
-                           grpc::CallbackServerContext& context, const grpc::ByteBuffer& request)
-    : CallActor(ticket.context().text_pool),
+                           CallLoop& loop, std::unique_ptr<ServerStream> stream)
+    : CallActor(loop),
       ticket_(std::move(ticket)),
       environment_(environment),
-      grpc_context_(context),
-      request_(request),
+      stream_(std::move(stream)),
       arrival_(absl::Now()),
-      deadlines_(arrival_, ClientDeadline(context), environment.bounds),
+      deadlines_(arrival_, ClientDeadline(stream_->context()), environment.bounds),
       alarm_(environment.timer, [this] { Wake(); }) {}  // End() silences it before we go
 
 void GenerateCall::OnWriteDone(bool ok) {
   if (!ok) cancelled_.store(true);
-  writing_.store(false);
-  Wake();
+  if (write_.exchange(WriteState::kNone) == WriteState::kAwaited || !ok) Wake();
 }
 
 void GenerateCall::OnCancel() {
@@ -63,27 +61,40 @@ void GenerateCall::OnDone() {
 
 void GenerateCall::Turn() {
   if (ended_) return;
-  if (cancelled_.load() || !given_up_.ok()) return Abandon();
+  const bool writing = AwaitWrite();
+  if (cancelled_.load() || !given_up_.ok()) return Abandon(writing);
   absl::Status status;
   if (!std::exchange(submitted_, true)) status = Submit();
-  if (status.ok()) status = AbsorbAll();
-  if (absl::Status late = CheckDeadlines(); !late.ok()) return GiveUp(std::move(late));
-  if (!writing_.load()) {  // else OnWriteDone brings us back, and failures are sticky
+  if (status.ok()) status = AbsorbAll(writing);
+  if (absl::Status late = CheckDeadlines(); !late.ok()) return GiveUp(writing, std::move(late));
+  if (!writing) {  // else OnWriteDone brings us back, and failures are sticky
     if (!status.ok()) return End(std::move(status));
     Write();
   }
   SetAlarm();
 }
 
-void GenerateCall::Abandon() {
+// Whether a write is outstanding. Then its end brings another turn.
+bool GenerateCall::AwaitWrite() {
+  WriteState state = write_.load();
+  while (state == WriteState::kOutstanding &&
+         !write_.compare_exchange_weak(state, WriteState::kAwaited)) {
+  }
+  return state != WriteState::kNone;
+}
+
+void GenerateCall::Abandon(bool writing) {
   CancelSamples();
-  if (!writing_.load()) End(given_up_.ok() ? WhyCancelled() : given_up_);
+  if (!writing) End(given_up_.ok() ? WhyCancelled() : given_up_);
   // Else OnWriteDone brings us back.
 }
 
 absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
-  ASSIGN_OR_RETURN(const auto request, ParseMessage<v1::GenerateRequest>(request_, kStrings));
+  std::optional<TaskPool::LongTask> encoding;
+  if (stream_->request().Length() > kShortRequest) encoding.emplace(context.text_pool);
+  ASSIGN_OR_RETURN(const auto request,
+                   ParseMessage<v1::GenerateRequest>(stream_->request(), kStrings));
   ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request, context.model, DrawNumber()));
   deadlines_.SetQueueTimeout(task.queue_timeout);
   RETURN_IF_ERROR(CheckDeadlines());  // encoding takes its time, too
@@ -103,8 +114,7 @@ absl::Status GenerateCall::Submit() {
   return absl::OkStatus();
 }
 
-absl::Status GenerateCall::AbsorbAll() {
-  const bool writing = writing_.load();
+absl::Status GenerateCall::AbsorbAll(bool writing) {
   for (Sample& sample : samples_) {
     if (writing && IsFull(sample)) continue;
     sample.Absorb();
@@ -123,13 +133,20 @@ void GenerateCall::Write() {
     if (!sample.has_message()) continue;
     next_ = (next_ + i + 1) % samples_.size();
     message_ = SerializeMessage(sample.TakeMessage());  // max_tokens keeps it below 2 GiB
-    writing_.store(true);
+    write_.store(HasMore() ? WriteState::kAwaited : WriteState::kOutstanding);
     deadlines_.OnWriteBegin(absl::Now());
-    return StartWrite(&message_);
+    return stream_->Write(message_);
   }
-  if (std::all_of(samples_.begin(), samples_.end(),
-                  [](const Sample& sample) { return sample.finished(); }))
-    End(absl::OkStatus());
+  if (HasMore()) End(absl::OkStatus());  // without a message there is the status alone
+}
+
+// Whether there is something to be sent that the streams will not wake the call for: messages of
+// other samples, or the status.
+bool GenerateCall::HasMore() const {
+  const auto any = std::any_of(samples_.begin(), samples_.end(),
+                               [](const Sample& sample) { return sample.has_message(); });
+  return any || std::all_of(samples_.begin(), samples_.end(),
+                            [](const Sample& sample) { return sample.finished(); });
 }
 
 CallPhase GenerateCall::Phase() const {
@@ -138,7 +155,7 @@ CallPhase GenerateCall::Phase() const {
   };
   if (samples_.empty() || !all([](const Sample& sample) { return sample.started(); }))
     return CallPhase::kQueue;
-  const bool writing = writing_.load();
+  const bool writing = this->writing();
   if (all([&](const Sample& sample) { return sample.complete() || (writing && IsFull(sample)); }))
     return CallPhase::kWrite;
   return all([](const Sample& sample) { return sample.complete() || sample.has_token(); })
@@ -147,24 +164,24 @@ CallPhase GenerateCall::Phase() const {
 }
 
 absl::Status GenerateCall::CheckDeadlines() {
-  return deadlines_.Check(absl::Now(), Phase(), writing_.load());
+  return deadlines_.Check(absl::Now(), Phase(), writing());
 }
 
 // An alarm that comes too early costs a turn, which sets it anew; so it is seldom moved.
 void GenerateCall::SetAlarm() {
   if (ended_) return;
-  const absl::Time next = deadlines_.Next(Phase(), writing_.load());
+  const absl::Time next = deadlines_.Next(Phase(), writing());
   if (next < alarm_.time() || alarm_.time() <= absl::Now()) alarm_.Set(next);
 }
 
 // Ends the call now, though its client may not take what is being written: what a full
 // flow-control window holds back is dropped, and the status goes past it.
-void GenerateCall::GiveUp(absl::Status why) {
+void GenerateCall::GiveUp(bool writing, absl::Status why) {
   CancelSamples();
-  if (!writing_.load()) return End(std::move(why));
+  if (!writing) return End(std::move(why));
   given_up_ = std::move(why);
   grpc_call_cancel_with_status(
-      grpc_context_.c_call(), static_cast<grpc_status_code>(given_up_.code()),
+      stream_->context().c_call(), static_cast<grpc_status_code>(given_up_.code()),
       std::string(given_up_.message()).c_str(), nullptr);  // OnWriteDone follows
 }
 
@@ -177,7 +194,7 @@ void GenerateCall::End(absl::Status status) {
   alarm_.Cancel();
   if (!status.ok()) CancelSamples();
   status_ = std::move(status);
-  Finish(ToGrpc(status_));
+  stream_->Finish(ToGrpc(status_));
 }
 
 absl::Status GenerateCall::WhyCancelled() const {

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 
@@ -13,7 +14,9 @@
 #include "server/call_deadlines.h"
 #include "server/call_environment.h"
 #include "server/call_gate.h"
+#include "server/call_loop.h"
 #include "server/sample.h"
+#include "server/server_stream.h"
 #include "server/timer.h"
 
 namespace penstock {
@@ -24,46 +27,49 @@ namespace penstock {
 // at most CallBounds::max_unread_tokens of each. Beyond that the call leaves tokens in their
 // stream, and the scheduler pauses the sequence. A client that takes nothing at all is given up
 // after CallBounds::client_stall.
-class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public CallActor {
+class GenerateCall final : private ServerStream::Reactor, public CallActor {
  public:
-  // `request` and `context` live until OnDone, as gRPC promises. Never blocks.
-  static grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(CallGate::Ticket ticket,
-                                                           const CallEnvironment& environment,
-                                                           grpc::CallbackServerContext& context,
-                                                           const grpc::ByteBuffer& request);
+  // On `loop`, but for the parsing and encoding of a long request. Never blocks.
+  static void Start(CallGate::Ticket ticket, const CallEnvironment& environment, CallLoop& loop,
+                    std::unique_ptr<ServerStream> stream);
 
   // Use Start; public for std::make_shared.
-  GenerateCall(CallGate::Ticket ticket, const CallEnvironment& environment,
-               grpc::CallbackServerContext& context, const grpc::ByteBuffer& request);
+  GenerateCall(CallGate::Ticket ticket, const CallEnvironment& environment, CallLoop& loop,
+               std::unique_ptr<ServerStream> stream);
 
  private:
-  // gRPC's side, on its threads.
+  // gRPC's side.
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
   // The actor's side.
   void Turn() override;
-  void Abandon();
+  void Abandon(bool writing);
   absl::Status Submit();
-  absl::Status AbsorbAll();
+  absl::Status AbsorbAll(bool writing);
   bool IsFull(const Sample& sample) const;
+  bool AwaitWrite();
   void Write();
+  bool HasMore() const;
+  bool writing() const { return write_.load() != WriteState::kNone; }
   CallPhase Phase() const;
   absl::Status CheckDeadlines();
   void SetAlarm();
-  void GiveUp(absl::Status why);
+  void GiveUp(bool writing, absl::Status why);
   void CancelSamples();
   void End(absl::Status status);
   absl::Status WhyCancelled() const;
 
   CallGate::Ticket ticket_;
   const CallEnvironment& environment_;
-  grpc::CallbackServerContext& grpc_context_;
-  const grpc::ByteBuffer& request_;
+  const std::unique_ptr<ServerStream> stream_;
   const absl::Time arrival_;
   std::atomic<bool> cancelled_{false};
-  std::atomic<bool> writing_{false};
+  // Most writes end with nothing more to be done, so their end wakes the call only when a turn has
+  // come to wait for it.
+  enum class WriteState : uint8_t { kNone, kOutstanding, kAwaited };
+  std::atomic<WriteState> write_{WriteState::kNone};
 
   // The actor's own.
   CallDeadlines deadlines_;

@@ -56,12 +56,14 @@ absl::Status InferenceServer::Bind() {
   builder.RegisterService(&admin_);
   builder.SetMaxReceiveMessageSize(options_.max_receive_mib << 20);
   SetChannelArguments(&builder);
+  loop_ = std::make_unique<CallLoop>(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port_ == 0) {
     server_.reset();
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options_.listen,
                                                ": the address is in use or not this machine's"));
   }
+  generation_.Listen(*loop_);
   health_ =
       std::make_unique<HealthReporter>(server_->GetHealthCheckService(), options_.health_stall);
   return absl::OkStatus();
@@ -71,8 +73,14 @@ InferenceServer::~InferenceServer() {
   if (server_ == nullptr) return;
   gate_.Close();
   health_.reset();
+  Shutdown();
+}
+
+// Cancels what is left.
+void InferenceServer::Shutdown() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
+  loop_->Stop();
 }
 
 absl::Status InferenceServer::WarmUp(const ServingContext& context) {
@@ -134,8 +142,7 @@ bool InferenceServer::Drain() {
   health_->Drain();
   gate_.Close();
   const bool all_finished = gate_.AwaitEmpty(options_.grace);
-  server_->Shutdown(std::chrono::system_clock::now());  // cancels the calls that are left
-  server_->Wait();
+  Shutdown();
   return all_finished;
 }
 

@@ -13,6 +13,7 @@
 #include "server/admin_service.h"
 #include "server/call_bounds.h"
 #include "server/call_gate.h"
+#include "server/call_loop.h"
 #include "server/doorbell.h"
 #include "server/encoding_service.h"
 #include "server/generation_service.h"
@@ -72,6 +73,7 @@ class InferenceServer {
         encoding_(gate_, {metrics, timer_, options_.calls}),
         admin_(gate_, metrics, timer_, options_.model) {}
   absl::Status Bind();
+  void Shutdown();
   absl::Status WarmUp(const ServingContext& context);
   absl::Status WarmUpGenerator(const ServingContext& context);
   absl::Status WarmUpEncoder(const ServingContext& context);
@@ -86,6 +88,7 @@ class InferenceServer {
   EncodingService encoding_;
   AdminService admin_;
   int port_ = 0;
+  std::unique_ptr<CallLoop> loop_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<HealthReporter> health_;
 };

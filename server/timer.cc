@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "shard/base/thread_name.h"
 
 namespace penstock {
 
@@ -35,6 +36,7 @@ absl::Time Timer::next() const {
 }
 
 void Timer::Loop() {
+  NameThread("timer");
   MutexLock lock(&mutex_);
   while (!stopping_) {
     const absl::Time until = next();

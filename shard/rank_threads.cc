@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "shard/base/detached_status.h"
 #include "shard/base/status_macros.h"
+#include "shard/base/thread_name.h"
 
 namespace penstock {
 namespace {
@@ -147,6 +148,7 @@ std::string RankThreads::Late() const {
 }
 
 void RankThreads::Loop(size_t index) {
+  NameThread(absl::StrCat("rank ", index));
   Shard* shard = nullptr;
   {
     MutexLock lock(&mutex_);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "shard/base/cpus.h"
 #include "shard/base/status_macros.h"
+#include "shard/base/thread_name.h"
 #include "shard/rank_threads.h"
 #include "shard/step_check.h"
 
@@ -95,6 +96,7 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadShardGroup(const Checkpoint& check
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {
+      NameThread(absl::StrCat("compute ", rank));  // inherited by the threads of its backend
       const auto at = static_cast<size_t>(rank);
       ReadProgress* mine = progress == nullptr ? nullptr : &progress->ranks[at];
       loaded[at] = LoadShard(checkpoint, spec, plan, rank, options, cpu, mine);

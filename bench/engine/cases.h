@@ -23,6 +23,7 @@ struct PipelineBench {
   int trials = 3;
   Engine one;
   Engine two;
+  Engine tensor{};          // two tensor ranks; loaded when a case wants them
   double prefill_rate = 0;  // of two stages, tokens per second, once MeasurePrefill() has run
   std::vector<Gate> gates{};
 };
@@ -33,6 +34,9 @@ absl::Status MeasureChunks(PipelineBench& bench);
 absl::Status MeasurePrefill(PipelineBench& bench);
 // Two groups of 8 and of 16 sequences that all decode.
 absl::Status MeasureDecode(PipelineBench& bench);
+// Two tensor ranks against one rank: prompts, what decoding spends on communication, and whether
+// they, two stages and one rank draw the same tokens.
+absl::Status MeasureTensor(PipelineBench& bench);
 // Requests that come at random times.
 absl::Status MeasureArrivals(PipelineBench& bench);
 // A prompt of 2,048 tokens that comes while 8 sequences decode.

@@ -67,6 +67,7 @@ class Readers {
     const int64_t now = SteadyNanoseconds();
     MutexLock lock(&mutex_);
     logs_[i].tokens.insert(logs_[i].tokens.end(), chunk.tokens.size(), now);
+    for (const SampledToken& token : chunk.tokens) logs_[i].ids.push_back(token.token);
     tokens_ += std::ssize(chunk.tokens);
     if (!chunk.closed) return;
     --open_;

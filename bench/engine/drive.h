@@ -23,6 +23,7 @@ struct Arrival {
 struct StreamLog {
   int64_t submitted = 0;
   std::vector<int64_t> tokens;  // when each was there to be read
+  std::vector<int32_t> ids;     // parallel to these
 };
 
 // What happened while a scheduler served its requests.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,8 +12,18 @@
 #include "shard/checkpoint/checkpoint.h"
 #include "shard/model/model_spec.h"
 #include "shard/model/shard_plan.h"
+#include "shard/shard_group.h"
 
 namespace penstock {
+
+// Makes the executor of a plan: LoadShardGroup(), or what runs the ranks elsewhere.
+using ExecutorFactory = std::function<absl::StatusOr<std::unique_ptr<Executor>>(
+    const Checkpoint& checkpoint, const ModelSpec& spec, const ShardPlan& plan,
+    const ShardGroupOptions& options)>;
+absl::StatusOr<std::unique_ptr<Executor>> RanksAsThreads(const Checkpoint& checkpoint,
+                                                         const ModelSpec& spec,
+                                                         const ShardPlan& plan,
+                                                         const ShardGroupOptions& options);
 
 // How a model is cut and what it computes in.
 struct EngineOptions {
@@ -23,18 +34,19 @@ struct EngineOptions {
   std::string compute = "auto";
   int32_t max_context = 2560;
   int32_t max_sequences = 32;
+  int32_t max_step_tokens = 512;
   int32_t kv_tokens = 32 * 384;
+  ExecutorFactory make = RanksAsThreads;
 };
 
 // A model's ranks, loaded as the server would.
 struct Engine {
   ModelSpec spec;
   ShardPlan plan;
-  int64_t weight_bytes = 0, planned_bytes = 0;  // of all ranks, as planned
+  int64_t weight_bytes = 0, kv_bytes = 0, planned_bytes = 0;  // of all ranks, as planned
   std::unique_ptr<Executor> executor;
 };
 
-// At most 512 tokens a step.
 absl::StatusOr<Engine> LoadEngine(const Checkpoint& checkpoint, const EngineOptions& options);
 
 }  // namespace penstock

@@ -4,9 +4,9 @@
 //   engine_bench [MODEL [TRIALS [CASE ...]]]
 //
 // MODEL is a random one by its shape ("1.1b", the default, or "135m") or a checkpoint's path. A
-// case is chunks, prefill, decode, arrivals, long or splits; without any, all but splits. The last
-// lines are the gates of the cases that have one: "gate: FIGURE (goal GOAL): ok" or "short". Exits
-// with 1 when one is short, 2 on an error.
+// case is chunks, prefill, decode, arrivals, long, splits or tensor; without any, all but the last
+// two. The last lines are the gates of the cases that have one: "gate: FIGURE (goal GOAL): ok" or
+// "short". Exits with 1 when one is short, 2 on an error.
 
 #include <algorithm>
 #include <cstdio>
@@ -37,6 +37,7 @@ constexpr Case kCases[] = {
     {"chunks", MeasureChunks, true},   {"prefill", MeasurePrefill, true},
     {"decode", MeasureDecode, true},   {"arrivals", MeasureArrivals, true},
     {"long", MeasureLongPrompt, true}, {"splits", MeasureSplits, false},
+    {"tensor", MeasureTensor, false},
 };
 
 struct Arguments {

@@ -10,8 +10,24 @@
 namespace penstock {
 
 constexpr int32_t kPrompt = 512;
+constexpr int32_t kGreedyPrompt = 32;
 constexpr int32_t kDecodePrompt = 128, kDecodeOutput = 128;
 constexpr size_t kDroppedRounds = 6;  // at each end of a run of decode steps
+
+namespace {
+
+void AddWait(std::span<const StepReport> steps, DecodeTrial& trial) {
+  double taken = 0, waited = 0;
+  for (const StepReport& step : steps) {
+    const StageTiming& stage = step.stages.front();
+    taken += static_cast<double>(stage.end - stage.begin) * 1e-9;
+    waited += static_cast<double>(stage.wait) * 1e-9;
+  }
+  trial.step = taken / static_cast<double>(steps.size());
+  trial.wait = waited / taken;
+}
+
+}  // namespace
 
 SchedulerOptions BenchOptions() {
   SchedulerOptions options;
@@ -63,9 +79,23 @@ absl::StatusOr<std::vector<DecodeTrial>> RunDecode(Engine& engine, uint64_t seed
     DecodeTrial trial;
     trial.use = MeasureUse(log.steps, {done(from), done(to)});
     trial.rate = static_cast<double>(to - from) * group / trial.use.seconds;
+    AddWait(std::span(log.steps).subspan(from, to - from), trial);
     trials.push_back(trial);
   }
   return trials;
+}
+
+absl::StatusOr<std::vector<int32_t>> RunGreedy(Engine& engine, uint64_t seed, int prompts,
+                                               int32_t output) {
+  std::vector<Arrival> arrivals;
+  for (int i = 0; i < prompts; ++i)
+    arrivals.push_back({MakeRequest(seed * 1000 + static_cast<uint64_t>(i), engine.spec.vocab,
+                                    kGreedyPrompt, output)});
+  ASSIGN_OR_RETURN(const RunLog log, Drive(BenchOptions(), *engine.executor, arrivals));
+  std::vector<int32_t> tokens;
+  for (const StreamLog& stream : log.streams)
+    tokens.insert(tokens.end(), stream.ids.begin(), stream.ids.end());
+  return tokens;
 }
 
 }  // namespace penstock

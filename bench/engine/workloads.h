@@ -27,12 +27,19 @@ absl::StatusOr<PrefillTrial> RunPrefill(Engine& engine, uint64_t seed, int promp
 struct DecodeTrial {
   double rate = 0;  // tokens per second
   StageUse use;
+  double step = 0;  // seconds from a step's input to its output, in the first stage
+  double wait = 0;  // share of that in which its first rank waited for the stage's others
 };
 
 // stages x `group` sequences of 128 to 256 tokens. Of the time in which all of them decode, the
 // beginning and the end are dropped and the rest is cut into `windows`.
 absl::StatusOr<std::vector<DecodeTrial>> RunDecode(Engine& engine, uint64_t seed, int32_t group,
                                                    int windows);
+
+// The tokens that greedy decoding draws after `prompts` of 32 tokens each, `output` of them, all
+// together: those of one prompt behind those of another.
+absl::StatusOr<std::vector<int32_t>> RunGreedy(Engine& engine, uint64_t seed, int prompts,
+                                               int32_t output);
 
 // No prefix is found again, and prompts hold decodes up as long as a chunk takes.
 SchedulerOptions BenchOptions();

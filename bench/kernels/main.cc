@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "shard/backend/cpu/machine_limits.h"
 #include "shard/backend/cpu/cpu_backend.h"
+#include "shard/backend/cpu/machine_limits.h"
 #include "shard/base/cpus.h"
 
 namespace penstock {

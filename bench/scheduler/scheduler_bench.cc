@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "bench/support/null_executor.h"
 #include "scheduler/scheduler.h"
 
 namespace penstock {
@@ -24,29 +24,6 @@ ExecutorInfo Info(int32_t stages) {
           .max_context = 16384,
           .vocab = 50000};
 }
-
-// Answers every step at once.
-class NullExecutor : public Executor {
- public:
-  explicit NullExecutor(const ExecutorInfo& info) : info_(info) {}
-  const ExecutorInfo& info() const override { return info_; }
-  void Launch(StepBatch batch) override { steps_.emplace_back(batch.step, batch.samples.size()); }
-  absl::StatusOr<StepResult> Wait() override {
-    StepResult result;
-    result.step = steps_.front().first;
-    result.samples.resize(steps_.front().second);
-    steps_.pop_front();
-    return result;
-  }
-  void Abort(absl::Status) override {}
-  absl::Status Restart() override { return absl::OkStatus(); }
-  uint64_t epoch() const override { return 1; }
-  PipelineStats Stats() const override { return {}; }
-
- private:
-  ExecutorInfo info_;
-  std::deque<std::pair<int64_t, size_t>> steps_;
-};
 
 class NullObserver : public SchedulerObserver {
  public:

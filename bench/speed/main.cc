@@ -88,10 +88,17 @@ absl::StatusOr<Arguments> Parse(int argc, char** argv) {
     const int32_t length = each.context + each.tokens;
     engine.max_context = std::max(engine.max_context, length);
     engine.max_sequences = std::max(engine.max_sequences, each.sequences);
+    if (each.kind == SpeedCase::Kind::kEncode) {
+      engine.max_context = each.context;
+      engine.max_sequences = 256;
+      engine.max_step_tokens = 4096;
+      continue;
+    }
     if (each.kind != SpeedCase::Kind::kAttention)
       engine.kv_tokens = std::max(engine.kv_tokens, each.sequences * (length + 16));
   }
-  engine.kv_tokens = std::max(engine.kv_tokens, engine.max_context + 16);
+  if (engine.max_step_tokens == 512)
+    engine.kv_tokens = std::max(engine.kv_tokens, engine.max_context + 16);
   return arguments;
 }
 
@@ -120,6 +127,7 @@ absl::StatusOr<SpeedTrial> RunCase(Engine& engine, const EngineOptions& options,
   switch (what.kind) {
     case SpeedCase::Kind::kDecode: return RunDecodeCase(engine, options.dtype, what, seed);
     case SpeedCase::Kind::kPrefill: return RunPrefillCase(engine, what, seed);
+    case SpeedCase::Kind::kEncode: return RunEncodeCase(engine, what);
     case SpeedCase::Kind::kAttention:
       return RunAttentionCase(engine.spec, options.dtype, options.threads, what);
   }
@@ -147,6 +155,7 @@ absl::Status MeasureTrial(Engine& engine, const Arguments& arguments, const Spee
            {"trial", trial},
            {"kept", keep},
            {"tokens_per_s", result.tokens},
+           {"texts_per_s", result.texts},
            {"gbytes_per_s", result.bytes / 1e9},
            {"of_bandwidth", result.bytes / bandwidth},
            {"gflops", result.flops / 1e9},

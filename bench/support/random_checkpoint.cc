@@ -96,6 +96,7 @@ const RandomCheckpoint::Shape* RandomCheckpoint::FindShape(absl::string_view nam
   static constexpr Shape kShapes[] = {
       {"1.1b", 2048, 22, 32, 4, 64, 5632, 32000, false},
       {"135m", 576, 30, 9, 3, 64, 1536, 49152, true},
+      {"small", 256, 4, 4, 2, 64, 768, 8192, true},
   };
   const auto* found = std::find_if(std::begin(kShapes), std::end(kShapes),
                                    [&](const Shape& shape) { return shape.name == name; });
@@ -108,8 +109,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> RandomCheckpoint::Create(absl::strin
                                                                      uint64_t seed) {
   const Shape* found = FindShape(shape);
   if (found == nullptr)
-    return absl::InvalidArgumentError(
-        absl::StrCat("no random model has the shape \"", shape, "\"; there are 1.1b and 135m"));
+    return absl::InvalidArgumentError(absl::StrCat("no random model has the shape \"", shape,
+                                                   "\"; there are small, 1.1b and 135m"));
   return std::unique_ptr<Checkpoint>(new RandomCheckpoint(*found, seed));
 }
 

@@ -20,7 +20,8 @@ namespace penstock {
 // weights. Immutable, thread-safe.
 class RandomCheckpoint final : public Checkpoint {
  public:
-  // `shape`: "1.1b" (TinyLlama's) or "135m" (SmolLM2's). InvalidArgument names those there are.
+  // `shape`: "1.1b" (TinyLlama's), "135m" (SmolLM2's) or "small". InvalidArgument names those there
+  // are.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Create(absl::string_view shape, uint64_t seed);
   static bool HasShape(absl::string_view shape);
 

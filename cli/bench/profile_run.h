@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/bench/profile_report.h"
 
@@ -18,7 +19,10 @@ struct ProfileOptions {
   int prompt = 512;                      // tokens of the prefill step; of an encoder, the text
 };
 
-// Loads the model and runs steps of each kind for about a second. InvalidArgument names the option.
+// InvalidArgument names the option.
+absl::Status CheckProfile(const ProfileOptions& options);
+
+// Loads the model and runs steps of each kind for about a second.
 absl::StatusOr<ProfileReport> ProfileSteps(const ProfileOptions& options);
 
 }  // namespace penstock

@@ -35,7 +35,7 @@ def speed(model, cases, trials=3, most=0, **options):
     for case in cases:
         every = [line for line in lines if line["case"] == case]
         kept = [line for line in every if line["kept"]]
-        if len(kept) < trials:
+        if len(kept) < trials and len(every) > trials:
             print(f"  ({case}: {len(kept)} of {len(every)} trials undisturbed)", flush=True)
         result[case] = kept or every
     return result

@@ -70,6 +70,9 @@ class DenseOps {
   virtual void Embed(const Weight& table, Matrix ids, int32_t first_id, Matrix out) = 0;
   // out = x * weight^T (+ bias [1, outputs] if its data is not null).
   virtual void MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) = 0;
+  // EncoderOps::Activate of MatMul(x, weight, bias), the same bits.
+  virtual void MatMulActivate(Matrix x, const Weight& weight, Matrix bias, Activation activation,
+                              Matrix out) = 0;
   // out = x / rms(x) * weight; weight is [1, cols] f32.
   virtual void RmsNorm(Matrix x, Matrix weight, float eps, Matrix out) = 0;
   // residual += delta; out = residual / rms(residual) * weight.

@@ -11,12 +11,6 @@ namespace {
 
 constexpr int64_t kChunk = 2048;  // floats on their way; a multiple of every block
 
-bool IsStoredAs(Encoding encoding, DType dtype) {
-  return (encoding == Encoding::kF32 && dtype == DType::kF32) ||
-         (encoding == Encoding::kF16 && dtype == DType::kF16) ||
-         (encoding == Encoding::kBF16 && dtype == DType::kBF16);
-}
-
 // Elements of the blocks from the first on; `count` may end inside a block.
 void ToFloats(const StoredType& type, const uint8_t* blocks, int64_t count, float* out) {
   switch (type.encoding) {
@@ -48,6 +42,12 @@ void FromFloats(const float* values, int64_t count, DType dtype, uint8_t* out) {
 }
 
 }  // namespace
+
+bool IsStoredAs(Encoding encoding, DType dtype) {
+  return (encoding == Encoding::kF32 && dtype == DType::kF32) ||
+         (encoding == Encoding::kF16 && dtype == DType::kF16) ||
+         (encoding == Encoding::kBF16 && dtype == DType::kBF16);
+}
 
 void ConvertElements(const StoredType& type, const uint8_t* blocks, int64_t skip, int64_t count,
                      DType dtype, void* out) {

@@ -13,6 +13,9 @@ namespace penstock {
 void ConvertElements(const StoredType& type, const uint8_t* blocks, int64_t skip, int64_t count,
                      DType dtype, void* out);
 
+// Whether these bytes need no turning.
+bool IsStoredAs(Encoding encoding, DType dtype);
+
 // As `half.h` for every finite value and infinity, many at a time.
 void HalvesToFloats(const uint16_t* halves, int64_t count, float* out);
 void FloatsToHalves(const float* values, int64_t count, uint16_t* out);

@@ -46,6 +46,10 @@ absl::Status File::ReadAt(int64_t offset, int64_t bytes, void* out) const {
   return absl::OkStatus();
 }
 
+void File::Expect(int64_t offset, int64_t bytes) const {
+  posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
+}
+
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t max_bytes) {
   ASSIGN_OR_RETURN(const std::unique_ptr<File> file, File::Open(path));
   if (file->size() > max_bytes)

@@ -26,6 +26,10 @@ class File {
   // All of [offset, offset + bytes), or an error: OutOfRange past the end.
   absl::Status ReadAt(int64_t offset, int64_t bytes, void* out) const;
 
+  // Says that the range, as far as there is one, will be read soon, so that the disk works while
+  // its reader does something else.
+  void Expect(int64_t offset, int64_t bytes) const;
+
  private:
   File(std::string path, int descriptor, int64_t size)
       : path_(std::move(path)), descriptor_(descriptor), size_(size) {}

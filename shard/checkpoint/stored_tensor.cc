@@ -11,6 +11,7 @@ namespace penstock {
 namespace {
 
 constexpr int64_t kStagingBytes = 1 << 20;
+constexpr int64_t kReadAhead = 64 << 20;     // bytes behind a tensor: whatever is wanted next
 constexpr int64_t kWorthSeeking = 64 << 10;  // bytes of a row
 constexpr int64_t kWorthSeekingShare = 8;    // of a row's bytes
 
@@ -36,6 +37,10 @@ class WindowReader {
     const int64_t wanted = blocks_.size() * type_.block_bytes;
     const bool seek = wanted >= kWorthSeeking && wanted < row_bytes_ / kWorthSeekingShare;
     const Range stored = StoredRows();
+    if (!seek)
+      tensor_.file->Expect(tensor_.offset + stored.begin * row_bytes_,
+                           stored.size() * row_bytes_ + kReadAhead);
+    if (AsStored()) return ReadInPlace();
     if (seek || row_bytes_ > kStagingBytes) return ReadPieces(stored);
     return ReadWholeRows(stored);
   }
@@ -43,6 +48,25 @@ class WindowReader {
  private:
   int64_t BlocksBefore(int64_t element) const {
     return (element + type_.block_elements - 1) / type_.block_elements;
+  }
+
+  // Whether the file's bytes are the ones to return, in one piece.
+  bool AsStored() const {
+    return cols_.size() == shape_.cols && tensor_.interleaved_rows == 0 &&
+           IsStoredAs(type_.encoding, dtype_);
+  }
+
+  absl::Status ReadInPlace() {
+    for (int64_t row = rows_.begin; row < rows_.end;) {
+      const int64_t count = std::clamp<int64_t>(kStagingBytes / row_bytes_, 1, rows_.end - row);
+      const int64_t bytes = count * row_bytes_;
+      RETURN_IF_ERROR(tensor_.file->ReadAt(tensor_.offset + row * row_bytes_, bytes,
+                                           out_ + (row - rows_.begin) * row_bytes_));
+      if (progress_ != nullptr) progress_->file_bytes += bytes;
+      Count(bytes);
+      row += count;
+    }
+    return absl::OkStatus();
   }
 
   // The rows of the file that hold the wanted ones.

@@ -53,8 +53,7 @@ void BertEncoder::Mlp(ForwardContext& ctx, const Block& block, Matrix x, Scratch
                       Matrix delta) const {
   const Matrix inner = scratch.Take(x.rows, part_.intermediate.size());
 
-  ctx.dense.MatMul(x, *block.up.weight, block.up.bias.view, inner);
-  ctx.encoder.Activate(encoder_.activation, inner);
+  ctx.dense.MatMulActivate(x, *block.up.weight, block.up.bias.view, encoder_.activation, inner);
   ctx.dense.MatMul(inner, *block.down.weight, block.down.bias.view, delta);
   ctx.tensor_group.AllReduceSum(delta);
 }

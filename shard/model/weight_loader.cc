@@ -8,21 +8,16 @@
 #include "shard/base/status_macros.h"
 
 namespace penstock {
-namespace {
 
-// A host matrix for a tensor on its way to the device.
-struct Staging {
-  Staging(int64_t rows, int64_t cols, DType dtype)
-      : bytes(static_cast<size_t>(rows * cols) * SizeOf(dtype)),
-        memory(std::make_unique_for_overwrite<std::byte[]>(bytes)),
-        view{memory.get(), rows, cols, cols, dtype} {}
-
-  size_t bytes;
-  std::unique_ptr<std::byte[]> memory;
-  Matrix view;
-};
-
-}  // namespace
+Matrix WeightLoader::Staging::Take(int64_t rows, int64_t cols, DType dtype) {
+  const size_t bytes = static_cast<size_t>(rows * cols) * SizeOf(dtype);
+  if (bytes > bytes_) {
+    memory_.reset();
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    bytes_ = bytes;
+  }
+  return {memory_.get(), rows, cols, cols, dtype};
+}
 
 WeightLoader WeightLoader::Under(absl::string_view prefix) const {
   WeightLoader child = *this;
@@ -51,23 +46,23 @@ absl::StatusOr<std::unique_ptr<Weight>> WeightLoader::SplitRows(std::initializer
     RETURN_IF_ERROR(CheckShape(Name(part.name), {part.rows, cols}));
     rows += part.mine.size();
   }
-  const Staging host(rows, cols, dtype_);
+  const Matrix host = staging_->Take(rows, cols, dtype_);
   int64_t at = 0;
   for (const Part& part : parts) {
-    RETURN_IF_ERROR(checkpoint_.Read(Name(part.name), part.mine, {0, cols}, dtype_,
-                                     host.view.At(at, 0), progress_));
+    RETURN_IF_ERROR(
+        checkpoint_.Read(Name(part.name), part.mine, {0, cols}, dtype_, host.At(at, 0), progress_));
     at += part.mine.size();
   }
-  return backend_.MakeWeight(host.view);
+  return backend_.MakeWeight(host);
 }
 
 absl::StatusOr<std::unique_ptr<Weight>> WeightLoader::SplitCols(absl::string_view name,
                                                                 int64_t rows, int64_t cols,
                                                                 Range mine) const {
   RETURN_IF_ERROR(CheckShape(Name(name), {rows, cols}));
-  const Staging host(rows, mine.size(), dtype_);
-  RETURN_IF_ERROR(checkpoint_.Read(Name(name), {0, rows}, mine, dtype_, host.view.data, progress_));
-  return backend_.MakeWeight(host.view);
+  const Matrix host = staging_->Take(rows, mine.size(), dtype_);
+  RETURN_IF_ERROR(checkpoint_.Read(Name(name), {0, rows}, mine, dtype_, host.data, progress_));
+  return backend_.MakeWeight(host);
 }
 
 absl::StatusOr<OwnedMatrix> WeightLoader::Vector(std::initializer_list<Part> parts) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -17,11 +18,16 @@ namespace penstock {
 
 // Reads one rank's part of a checkpoint into packed weights. What to read is said as ranges;
 // nothing else of the file is touched. Every error names the tensor and what was expected of it.
+// One thread at a time.
 class WeightLoader {
  public:
   // Borrows all three. Weights are packed in `dtype`; vectors (norms, biases) stay f32.
   WeightLoader(const Checkpoint& checkpoint, Backend& backend, DType dtype, ReadProgress* progress)
-      : checkpoint_(checkpoint), backend_(backend), dtype_(dtype), progress_(progress) {}
+      : checkpoint_(checkpoint),
+        backend_(backend),
+        dtype_(dtype),
+        progress_(progress),
+        staging_(std::make_shared<Staging>()) {}
 
   // Names get "prefix." before what they have already.
   WeightLoader Under(absl::string_view prefix) const;
@@ -43,6 +49,17 @@ class WeightLoader {
   absl::StatusOr<OwnedMatrix> Vector(std::initializer_list<Part> parts) const;
 
  private:
+  // Host memory for a tensor on its way to the device. It is kept for the next one, since fresh
+  // pages cost as much as reading a file into them; loaders made by Under() share it.
+  class Staging {
+   public:
+    Matrix Take(int64_t rows, int64_t cols, DType dtype);
+
+   private:
+    std::unique_ptr<std::byte[]> memory_;
+    size_t bytes_ = 0;
+  };
+
   std::string Name(absl::string_view name) const;  // in full
   absl::Status CheckShape(absl::string_view name, std::initializer_list<int64_t> expected) const;
 
@@ -50,6 +67,7 @@ class WeightLoader {
   Backend& backend_;
   DType dtype_;
   ReadProgress* progress_;
+  std::shared_ptr<Staging> staging_;
   std::string prefix_;
 };
 

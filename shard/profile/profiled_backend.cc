@@ -1,10 +1,9 @@
 #include "shard/profile/profiled_backend.h"
 
+#include <algorithm>
 #include <chrono>
-#include <string>
+#include <string_view>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 namespace penstock {
 namespace {
@@ -15,13 +14,16 @@ double Bytes(const Matrix& m) {
          static_cast<double>(SizeOf(m.dtype));
 }
 
-double Product(int64_t rows, const Weight& weight) {
-  return 2.0 * static_cast<double>(rows) * static_cast<double>(weight.rows()) *
-         static_cast<double>(weight.cols());
-}
-
-std::string Shaped(const char* name, const Weight& weight) {
-  return absl::StrCat(name, " ", weight.cols(), "x", weight.rows());
+// A product of `rows` rows that touches `activations` bytes beside the weight.
+OperationCall Product(std::string_view name, int64_t rows, const Weight& weight,
+                      double activations) {
+  return {.name = name,
+          .kind = OperationKind::kProduct,
+          .inputs = weight.cols(),
+          .outputs = weight.rows(),
+          .bytes = static_cast<double>(weight.bytes()) + activations,
+          .flops = 2.0 * static_cast<double>(rows) * static_cast<double>(weight.rows()) *
+                   static_cast<double>(weight.cols())};
 }
 
 // Rows times the keys that they see.
@@ -34,9 +36,14 @@ double KeysSeen(const DeviceBatch& batch, const AttentionShape& shape) {
   return keys;
 }
 
+// Keys and values that some row of their sequence sees, once each.
 double KvBytes(const DeviceBatch& batch, const AttentionShape& shape, const KvCacheShape& cache) {
   double tokens = 0;
-  for (int64_t s = 0; s < batch.seqs(); ++s) tokens += batch.context_lens.I32()[s];
+  for (int64_t s = 0; s < batch.seqs(); ++s) {
+    const int32_t context = batch.context_lens.I32()[s];
+    const int32_t rows = batch.seq_begin.I32()[s + 1] - batch.seq_begin.I32()[s];
+    tokens += shape.window > 0 ? std::min(context, shape.window + rows - 1) : context;
+  }
   return tokens * 2 * shape.kv_heads * shape.head_dim * static_cast<double>(SizeOf(cache.dtype));
 }
 
@@ -46,15 +53,14 @@ class Stopwatch {
   explicit Stopwatch(OperationLog* log) : log_(log) {}
 
   template <typename Run>
-  void Time(OperationCost cost, Run run) const {
+  void Time(const OperationCall& call, Run run) const {
     const auto begin = std::chrono::steady_clock::now();
     run();
-    cost.calls = 1;
-    cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    log_->Add(cost);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    log_->Add(call, seconds.count());
   }
   template <typename Run>
-  void Other(const char* name, double bytes, Run run) const {
+  void Other(std::string_view name, double bytes, Run run) const {
     Time({.name = name, .bytes = bytes}, run);
   }
 
@@ -70,19 +76,18 @@ class ProfiledDense final : public DenseOps {
     watch_.Other("Embed", 2 * Bytes(out), [&] { real_.Embed(table, ids, first_id, out); });
   }
   void MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) override {
-    watch_.Time({.name = Shaped("MatMul", weight),
-                 .kind = OperationKind::kProduct,
-                 .bytes = static_cast<double>(weight.bytes()) + Bytes(x) + Bytes(out),
-                 .flops = Product(x.rows, weight)},
+    watch_.Time(Product("MatMul", x.rows, weight, Bytes(x) + Bytes(out)),
                 [&] { real_.MatMul(x, weight, bias, out); });
   }
   void MatMulSiluMul(Matrix x, const Weight& weight, Matrix bias, Matrix gate_up,
                      Matrix out) override {
-    watch_.Time({.name = Shaped("MatMulSiluMul", weight),
-                 .kind = OperationKind::kProduct,
-                 .bytes = static_cast<double>(weight.bytes()) + Bytes(x) + Bytes(out),
-                 .flops = Product(x.rows, weight)},
+    watch_.Time(Product("MatMulSiluMul", x.rows, weight, Bytes(x) + Bytes(out)),
                 [&] { real_.MatMulSiluMul(x, weight, bias, gate_up, out); });
+  }
+  void MatMulActivate(Matrix x, const Weight& weight, Matrix bias, Activation activation,
+                      Matrix out) override {
+    watch_.Time(Product("MatMulActivate", x.rows, weight, Bytes(x) + Bytes(out)),
+                [&] { real_.MatMulActivate(x, weight, bias, activation, out); });
   }
   void RmsNorm(Matrix x, Matrix weight, float eps, Matrix out) override {
     watch_.Other("RmsNorm", 2 * Bytes(x), [&] { real_.RmsNorm(x, weight, eps, out); });

@@ -63,5 +63,34 @@ TEST(BenchCommandTest, WithoutASuccessItFailsAndStillReports) {
   std::remove(path.c_str());
 }
 
+TEST(BenchCommandTest, OptionsOfTheOtherKindAreRefused) {
+  EXPECT_EQ(Bench({"--profile", "--model", "m", "--rate", "3"}), 2);
+  EXPECT_EQ(Bench({"--profile", "--model", "m", "--html", "report.html"}), 2);
+  EXPECT_EQ(Bench({"--threads", "2"}), 2);
+  EXPECT_EQ(Bench({"--compute", "fp32"}), 2);
+}
+
+TEST(BenchCommandTest, OptionsOfAProfileAreChecked) {
+  EXPECT_EQ(Bench({"--profile"}), 2) << "no model";
+  for (const char* option : {"--sequences=0", "--sequences=1,0", "--context=0", "--prompt=-1",
+                             "--threads=-1", "--compute=fp64", "--dtype=i8"})
+    EXPECT_EQ(Bench({"--profile", "--model", "m", option}), 2) << option;
+  EXPECT_EQ(Bench({"--profile", "--model", "/no/such/model"}), 1);
+}
+
+TEST(BenchCommandTest, ProfilesACheckpoint) {
+  const std::string path = absl::StrCat(testing::TempDir(), getpid(), "_profile.json");
+  const std::string model = absl::StrCat(PENSTOCK_TEST_DATA, "/models/llama-uneven");
+  EXPECT_EQ(Bench({"--profile", "--model", model, "--threads", "1", "--sequences", "1,3",
+                   "--context", "20", "--prompt", "30", "--json", path}),
+            0);
+  std::ifstream file(path);
+  const std::string json(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(json.find("Decode of 3 sequence(s), context 20"), std::string::npos) << json;
+  EXPECT_NE(json.find("A prompt of 30 tokens"), std::string::npos) << json;
+  EXPECT_NE(json.find("MatMulSiluMul 72x192"), std::string::npos) << json;
+  std::remove(path.c_str());
+}
+
 }  // namespace
 }  // namespace penstock

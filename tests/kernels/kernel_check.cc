@@ -1,9 +1,12 @@
-// Runs every kernel over fixed inputs and prints a hash of its results, "NAME HASH" line by line.
-// All instruction sets, on all processors, must print the same. Needs nothing but the kernels, so
-// that it can be built for another processor and run by an emulator.
+// Runs every kernel over fixed inputs, infinities, NaN and subnormal numbers among them, and prints
+// a hash of its results, "NAME HASH" line by line. All instruction sets, on all processors, must
+// print the same. Needs nothing but the kernels, so that it can be built for another processor and
+// run by an emulator.
 //
+//   kernel_check        names the instruction sets that this processor has
 //   kernel_check ISA
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +19,16 @@
 
 namespace penstock {
 namespace {
+
+// What is rounded, flushed or compared in a way of its own: also where f16 and bf16 round to even,
+// become subnormal, zero or infinite.
+constexpr float kSpecial[] = {
+    0.0f,        -0.0f,        __builtin_inff(),  -__builtin_inff(), 1e-42f,
+    -1e-39f,     3e38f,        -3.3e38f,          __FLT_MAX__,       65504.0f,
+    65519.99f,   -65520.0f,    0x1p-24f,          0x1p-25f,          0x1.8p-25f,
+    -0x1.8p-24f, 0x1.ffcp-15f, 0x1.ffep-15f,      0x1.002p0f,        0x1.006p0f,
+    0x1.01p0f,   0x1.03p0f,    -0x1.010002p0f,    0x1.fffffep-127f,  87.9f,
+    -87.4f,      88.1f,        __builtin_nanf("")};
 
 class Random {
  public:
@@ -30,9 +43,12 @@ class Random {
   float Float(float scale) {
     return static_cast<float>(static_cast<int32_t>(Next() >> 8) - (1 << 23)) * 0x1p-23f * scale;
   }
-  std::vector<float> Floats(int64_t count, float scale = 1) {
+  // One in `rarity` of them is no ordinary number; 0: none is.
+  std::vector<float> Floats(int64_t count, float scale = 1, uint32_t rarity = 0) {
     std::vector<float> values(static_cast<size_t>(count));
-    for (float& value : values) value = Float(scale);
+    for (float& value : values)
+      value = rarity > 0 && Next() % rarity == 0 ? kSpecial[Next() % std::size(kSpecial)]
+                                                 : Float(scale);
     return values;
   }
 
@@ -55,6 +71,13 @@ class Results {
   template <typename T>
   void Add(const std::vector<T>& values) {
     Add(values.data(), values.size() * sizeof(T));
+  }
+  // Of a NaN only that it is one: processors differ in its sign and payload.
+  void Add(const std::vector<float>& values) {
+    for (const float value : values) {
+      const float same = std::isnan(value) ? __builtin_nanf("") : value;
+      Add(&same, sizeof(same));
+    }
   }
 
  private:
@@ -79,10 +102,13 @@ template <typename T>
 void CheckProducts(const char* name, void (*multiply)(const PanelProduct&)) {
   Results results(name);
   Random random(1);
-  for (const int64_t depth : {1, 7, 64, 131}) {
-    const auto panel = As(random.Floats(depth * kPanelRows, depth == 7 ? 1e-6f : 1.0f), T{});
+  for (const int64_t depth : {1, 7, 11, 64, 131}) {
+    const uint32_t rarity = depth == 11 ? 20 : 0;
+    const auto panel =
+        As(random.Floats(depth * kPanelRows, depth == 7 ? 1e-6f : 1.0f, rarity), T{});
     for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 16, 25}) {
-      const std::vector<float> x = random.Floats(rows * depth), bias = random.Floats(kPanelRows);
+      const std::vector<float> x = random.Floats(rows * depth, 1, rarity);
+      const std::vector<float> bias = random.Floats(kPanelRows, 1, rarity);
       for (const int64_t columns : {1, 15, 16, 17, 32}) {
         std::vector<float> out(static_cast<size_t>(rows * columns));
         multiply({panel.data(), nullptr, x.data(), depth, rows, depth,
@@ -100,7 +126,8 @@ void CheckAttention(const char* name, const KernelTable& k,
                     void (*attend)(const ChunkAttention&)) {
   Results results(name);
   Random random(2);
-  for (const int64_t dim : {2, 16, 64, 80}) {
+  for (const int64_t dim : {2, 16, 64, 72, 80}) {
+    const uint32_t rarity = dim == 72 ? 500 : 0;
     const int64_t padded = (dim + 15) / 16 * 16, part = padded + 16;
     std::vector<T> keys(static_cast<size_t>(kChunkTokens * dim));
     std::vector<T> values(static_cast<size_t>(kChunkTokens * padded));
@@ -111,7 +138,8 @@ void CheckAttention(const char* name, const KernelTable& k,
       T* key = keys.data() + tile * kTileTokens * dim;
       T* value = values.data() + tile * kTileTokens * padded;
       for (int lane = 0; lane < kTileTokens; ++lane) {
-        const std::vector<float> k_row = random.Floats(dim, 4), v_row = random.Floats(dim);
+        const std::vector<float> k_row = random.Floats(dim, 4, rarity);
+        const std::vector<float> v_row = random.Floats(dim, 1, rarity);
         write(k_row.data(), v_row.data(), dim, lane, key, value);
       }
       chunk.keys[tile] = chunk.next_keys[tile] = key;
@@ -142,18 +170,38 @@ void CheckAttention(const char* name, const KernelTable& k,
   }
 }
 
+// What a cache keeps of every kind of number.
+template <typename T>
+void CheckStored(const char* name,
+                 void (*write)(const float*, const float*, int64_t, int, void*, void*)) {
+  constexpr int64_t kDim = 80;
+  Results results(name);
+  Random random(5);
+  for (int lane = 0; lane < kTileTokens; ++lane) {
+    std::vector<T> keys(kDim * kTileTokens), values(kDim * kTileTokens);
+    const std::vector<float> key = random.Floats(kDim, 1e-4f, 2), value = random.Floats(kDim, 3, 2);
+    write(key.data(), value.data(), kDim, lane, keys.data(), values.data());
+    results.Add(keys);
+    results.Add(values);
+  }
+}
+
 constexpr int64_t kWidths[] = {1, 5, 16, 31, 64, 577};
 
 template <typename Run>
 void CheckRow(const char* name, Run run) {
   Results results(name);
   Random random(3);
-  for (const int64_t width : kWidths) {
-    const std::vector<float> a = random.Floats(2 * width, 8), b = random.Floats(2 * width);
-    std::vector<float> inout = random.Floats(2 * width), out(static_cast<size_t>(2 * width));
-    run(width, a.data(), b.data(), inout.data(), out.data());
-    results.Add(inout);
-    results.Add(out);
+  for (const uint32_t rarity : {0, 2, 40}) {
+    for (const int64_t width : kWidths) {
+      const std::vector<float> a = random.Floats(2 * width, 8, rarity);
+      const std::vector<float> b = random.Floats(2 * width, 1, rarity);
+      std::vector<float> inout = random.Floats(2 * width, 1, rarity);
+      std::vector<float> out(static_cast<size_t>(2 * width));
+      run(width, a.data(), b.data(), inout.data(), out.data());
+      results.Add(inout);
+      results.Add(out);
+    }
   }
 }
 
@@ -189,35 +237,41 @@ void CheckSampling(const KernelTable& k) {
   Results results("sampling");
   Random random(4);
   for (const int64_t count : {1, 15, 256, 300, 1000}) {
-    std::vector<float> logits = random.Floats(count, 20);
-    if (count > 16) logits[7] = __builtin_inff(), logits[9] = -__builtin_inff();
-    if (count > 16) logits[11] = __builtin_nanf("");
+    std::vector<float> logits = random.Floats(count, 20, count > 16 ? 30 : 0);
     const float highest = k.highest_finite(logits.data(), count);
     const auto blocks = static_cast<size_t>((count + kWeightBlock - 1) / kWeightBlock);
     std::vector<float> weights(logits.size()), sums(blocks), most(blocks);
     k.weigh({logits.data(), count, highest, 0.7f, 1e-4f, weights.data(), sums.data(), most.data()});
-    results.Add(&highest, sizeof(highest));
+    results.Add(std::vector<float>{highest});
     results.Add(weights);
     results.Add(sums);
     results.Add(most);
   }
 }
 
-const KernelTable* FindTable(const std::string& isa) {
-  if (isa == "scalar") return &kScalarKernels;
+std::vector<const KernelTable*> AvailableTables() {
+  std::vector<const KernelTable*> tables = {&kScalarKernels};
 #if defined(__aarch64__)
-  if (isa == "neon") return &kNeonKernels;
+  tables.push_back(&kNeonKernels);
 #elif defined(__x86_64__)
-  if (isa == "avx2" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return &kAvx2Kernels;
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2) tables.push_back(&kAvx2Kernels);
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    tables.push_back(&kAvx512Kernels);
 #endif
-  return nullptr;
+  return tables;
 }
 
 int Main(int argc, char** argv) {
-  const KernelTable* table = argc == 2 ? FindTable(argv[1]) : nullptr;
+  const KernelTable* table = nullptr;
+  for (const KernelTable* each : AvailableTables()) {
+    if (argc == 1) std::printf("%s\n", each->isa);
+    if (argc == 2 && std::string(argv[1]) == each->isa) table = each;
+  }
+  if (argc == 1) return 0;
   if (table == nullptr) {
-    std::fprintf(stderr, "usage: kernel_check ISA\n");
+    std::fprintf(stderr, "usage: kernel_check [ISA]\n");
     return 2;
   }
   const KernelTable& k = *table;
@@ -227,6 +281,9 @@ int Main(int argc, char** argv) {
   CheckAttention<float>("attention.f32", k, k.write_kv.f32, k.attend_chunk.f32);
   CheckAttention<F16>("attention.f16", k, k.write_kv.f16, k.attend_chunk.f16);
   CheckAttention<BF16>("attention.bf16", k, k.write_kv.bf16, k.attend_chunk.bf16);
+  CheckStored<float>("write_kv.f32", k.write_kv.f32);
+  CheckStored<F16>("write_kv.f16", k.write_kv.f16);
+  CheckStored<BF16>("write_kv.bf16", k.write_kv.bf16);
   CheckRows(k);
   CheckSampling(k);
   return 0;

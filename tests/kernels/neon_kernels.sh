@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Usage: neon_kernels.sh SOURCE-FOLDER KERNEL_CHECK COMPILER EMULATOR
 # Builds the kernels for 64-bit ARM, runs them under the emulator, and compares the results of NEON
-# and of plain C++ there with those of plain C++ here (KERNEL_CHECK), bit by bit. Compiles the rest
+# and of plain C++ there, and of all instruction sets here, with those of plain C++ here
+# (KERNEL_CHECK), bit by bit. Compiles the rest
 # of the CPU backend for it, too, as far as headers that are the same on all processors go.
 set -euo pipefail
 source=$1 check=$2 compiler=$3 emulator=$4
@@ -23,8 +24,10 @@ done | (cd "$folder" && xargs -P "$(nproc)" -I {} "$compiler" "${flags[@]}" -I "
 "$compiler" -static "$folder"/*.o -o "$folder/check"
 
 "$check" scalar >"$folder/here"
-for isa in scalar neon; do
-  "$emulator" "$folder/check" $isa >"$folder/$isa"
-  diff "$folder/here" "$folder/$isa" || { echo "the results of $isa on ARM differ"; exit 1; }
-done
+alike() { # ISA WHERE COMMAND...
+  "${@:3}" "$1" >"$folder/there"
+  diff "$folder/here" "$folder/there" || { echo "the results of $1 on $2 differ"; exit 1; }
+}
+for isa in $("$check"); do alike "$isa" "this processor" "$check"; done
+for isa in $("$emulator" "$folder/check"); do alike "$isa" ARM "$emulator" "$folder/check"; done
 echo "$(wc -l <"$folder/here") kernels give the same bits"

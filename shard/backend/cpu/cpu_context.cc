@@ -10,6 +10,16 @@ constexpr int64_t kGrain = 1 << 14;
 
 }  // namespace
 
+ActivationKernel CpuContext::KernelOf(Activation activation) const {
+  switch (activation) {
+    case Activation::kGelu: return kernels().gelu;
+    case Activation::kGeluTanh: return kernels().gelu_tanh;
+    case Activation::kRelu: return kernels().relu;
+    case Activation::kTanh: break;
+  }
+  return kernels().tanh;
+}
+
 bool CpuContext::CheckMatrix(const Matrix& m, int64_t rows, int64_t cols, DType dtype,
                              absl::string_view op, absl::string_view name) {
   if (!status.ok()) return false;

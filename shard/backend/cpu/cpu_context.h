@@ -6,11 +6,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "shard/backend/activation.h"
 #include "shard/backend/cpu/isa.h"
 #include "shard/backend/cpu/thread_pool.h"
 #include "shard/backend/matrix.h"
 
 namespace penstock {
+
+using ActivationKernel = void (*)(int64_t n, float* inout);
 
 // What the operations of one CPU backend share: its kernels, its threads and its first error.
 struct CpuContext {
@@ -20,6 +23,7 @@ struct CpuContext {
   absl::Status status;  // sticky
 
   const KernelTable& kernels() const { return *isa.kernels; }
+  ActivationKernel KernelOf(Activation activation) const;
 
   // Keeps the first error; operations after it do nothing.
   void Fail(absl::Status error) {

@@ -54,16 +54,25 @@ PanelKernel CpuDense::KernelOf(const PackedWeight& weight) const {
   return Select(context_.kernels().multiply_panel, weight.dtype());
 }
 
-void CpuDense::MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) {
-  const PackedWeight* packed = CheckProduct(x, weight, bias, out.rows, "MatMul");
+void CpuDense::Multiply(const Matrix& x, const Weight& weight, const Matrix& bias,
+                        ActivationKernel activate, const Matrix& out, absl::string_view op) {
+  const PackedWeight* packed = CheckProduct(x, weight, bias, out.rows, op);
   if (packed == nullptr ||
-      !context_.CheckMatrix(out, x.rows, weight.rows(), DType::kF32, "MatMul", "out") ||
-      x.rows == 0)
+      !context_.CheckMatrix(out, x.rows, weight.rows(), DType::kF32, op, "out") || x.rows == 0)
     return;
   ProductRows product = Prepare(x, *packed, bias);
   product.out = out.F32();
   product.out_stride = out.stride;
-  MultiplyPacked(product, *packed, KernelOf(*packed), *context_.pool);
+  MultiplyPacked(product, *packed, KernelOf(*packed), activate, *context_.pool);
+}
+
+void CpuDense::MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) {
+  Multiply(x, weight, bias, nullptr, out, "MatMul");
+}
+
+void CpuDense::MatMulActivate(Matrix x, const Weight& weight, Matrix bias, Activation activation,
+                              Matrix out) {
+  Multiply(x, weight, bias, context_.KernelOf(activation), out, "MatMulActivate");
 }
 
 void CpuDense::MatMulSiluMul(Matrix x, const Weight& weight, Matrix bias, Matrix gate_up,

@@ -17,6 +17,8 @@ class CpuDense : public DenseOps {
 
   void Embed(const Weight& table, Matrix ids, int32_t first_id, Matrix out) override;
   void MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) override;
+  void MatMulActivate(Matrix x, const Weight& weight, Matrix bias, Activation activation,
+                      Matrix out) override;
   void RmsNorm(Matrix x, Matrix weight, float eps, Matrix out) override;
   void AddRmsNorm(Matrix delta, Matrix weight, float eps, Matrix residual, Matrix out) override;
   void HeadRmsNorm(Matrix weight, float eps, int32_t head_dim, Matrix inout) override;
@@ -36,6 +38,9 @@ class CpuDense : public DenseOps {
   // The product's operands as the weight's kernel wants them.
   ProductRows Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias);
   PanelKernel KernelOf(const PackedWeight& weight) const;
+  // out = x * weight^T + bias, then `activate` where it is not null.
+  void Multiply(const Matrix& x, const Weight& weight, const Matrix& bias,
+                ActivationKernel activate, const Matrix& out, absl::string_view op);
   // x's rows rounded to bf16, [rows, padded cols], in rounded_.
   void RoundRows(const Matrix& x, int64_t padded_cols);
 

@@ -1,19 +1,6 @@
 #include "shard/backend/cpu/encoder.h"
 
 namespace penstock {
-namespace {
-
-auto KernelOf(const KernelTable& kernels, Activation activation) {
-  switch (activation) {
-    case Activation::kGelu: return kernels.gelu;
-    case Activation::kGeluTanh: return kernels.gelu_tanh;
-    case Activation::kRelu: return kernels.relu;
-    case Activation::kTanh: break;
-  }
-  return kernels.tanh;
-}
-
-}  // namespace
 
 void CpuEncoder::LayerNorm(Matrix x, Matrix weight, Matrix bias, float eps, Matrix out) {
   if (!context_.CheckMatrix(x, out.rows, out.cols, DType::kF32, "LayerNorm", "x") ||
@@ -43,7 +30,7 @@ void CpuEncoder::AddLayerNorm(Matrix delta, Matrix weight, Matrix bias, float ep
 void CpuEncoder::Activate(Activation activation, Matrix inout) {
   if (!context_.CheckMatrix(inout, inout.rows, inout.cols, DType::kF32, "Activate", "inout"))
     return;
-  const auto kernel = KernelOf(context_.kernels(), activation);
+  const ActivationKernel kernel = context_.KernelOf(activation);
   context_.ForRows(inout.rows, inout.cols * 4,
                    [&](int64_t i) { kernel(inout.cols, static_cast<float*>(inout.At(i, 0))); });
 }

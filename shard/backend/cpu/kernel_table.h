@@ -33,7 +33,7 @@ constexpr int kTileTokens = 16;
 constexpr int kChunkTokens = 128;
 constexpr int kChunkTiles = kChunkTokens / kTileTokens;
 // Rows (tokens times query heads of one KV head) that share one pass over the keys and values.
-constexpr int kAttendRows = 8;
+constexpr int kAttendRows = 12;
 
 // out[m][n] = sum over k of x[m][k] * panel[k][n], one fused chain over k from 0, plus bias[n].
 struct PanelProduct {

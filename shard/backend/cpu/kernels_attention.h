@@ -23,7 +23,15 @@ inline TileRange TilesOf(int begin, int end) {
   return {begin / kTileTokens, (end + kTileTokens - 1) / kTileTokens};
 }
 
-// Into the second level cache: there is another chunk to compute before it is read.
+// Vectors side by side, at most `most` and a power of two, whose accumulators for `rows` rows fit
+// in the registers together with one operand of each and one more.
+constexpr int VectorsBeside(int rows, int most) {
+  int vectors = most;
+  while (vectors > 1 && (rows + 1) * vectors + 1 > kRegisters) vectors /= 2;
+  return vectors;
+}
+
+// Into the first level cache, a chunk ahead.
 inline void FetchLine(const void* line) { __builtin_prefetch(line, 0, 3); }
 
 // Scores of kRows rows from `row` on with kTiles tiles from `tile` on. Several tiles at once when
@@ -35,7 +43,7 @@ inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
 #pragma GCC unroll 8
   for (int t = 0; t < kTiles; ++t) {
     keys[t] = static_cast<const T*>(c.keys[tile + t]);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) sum[r][t] = Broadcast(0.0f);
   }
   constexpr int64_t kDimsPerLine = 64 / (kTileTokens * sizeof(T));
@@ -50,7 +58,7 @@ inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
     Vec16 key[kTiles];
 #pragma GCC unroll 8
     for (int t = 0; t < kTiles; ++t) key[t] = Load(keys[t] + d * kTileTokens);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const Vec16 q = Broadcast(c.q[row + r][d]);
 #pragma GCC unroll 8
@@ -58,7 +66,7 @@ inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
     }
   }
   const Vec16 scale = Broadcast(c.scale);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int t = 0; t < kTiles; ++t)
@@ -67,8 +75,7 @@ inline void ScoreTiles(const ChunkAttention& c, int row, int tile) {
 
 template <typename T, int kRows, bool kFetch>
 inline void ScoreRows(const ChunkAttention& c, int row, TileRange tiles) {
-  constexpr int kFit = kAccumulators / kRows;
-  constexpr int kTiles = kFit >= 8 ? 8 : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+  constexpr int kTiles = VectorsBeside(kRows, kChunkTiles);
   int tile = tiles.begin;
   for (; tile + kTiles <= tiles.end; tile += kTiles)
     ScoreTiles<T, kRows, kTiles, kFetch>(c, row, tile);
@@ -119,7 +126,7 @@ template <typename T, int kRows, int kVecs, bool kFetch>
 inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int64_t dim) {
   const int64_t padded = PaddedDim(c.head_dim);
   Vec16 sum[kRows][kVecs];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) sum[r][v] = Load(c.part[row + r] + dim + 16 * v);
@@ -139,7 +146,7 @@ inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int6
       Vec16 column[kVecs];
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) column[v] = Load(value + 16 * v);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (int r = 0; r < kRows; ++r) {
         const Vec16 weight = Broadcast(c.scores[(row + r) * kChunkTokens + token]);
 #pragma GCC unroll 8
@@ -147,7 +154,7 @@ inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int6
       }
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < kVecs; ++v) Store(sum[r][v], c.part[row + r] + dim + 16 * v);
@@ -156,8 +163,7 @@ inline void MixTokens(const ChunkAttention& c, int row, int begin, int end, int6
 template <typename T, int kRows, bool kFetch>
 inline void MixRange(const ChunkAttention& c, int row, int begin, int end) {
   if (begin >= end) return;
-  constexpr int kFit = kAccumulators / kRows;
-  constexpr int kVecs = kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+  constexpr int kVecs = VectorsBeside(kRows, 4);
   const int64_t padded = PaddedDim(c.head_dim);
   int64_t dim = 0;
   for (; dim + 16 * kVecs <= padded; dim += 16 * kVecs)
@@ -182,7 +188,7 @@ inline void MixRows(const ChunkAttention& c, int row) {
   for (int r = row; r < row + kRows; ++r) MixRange<T, 1, false>(c, r, joint_end, c.end[r]);
 }
 
-constexpr int kRowsAtOnce = kAccumulators < kAttendRows ? 4 : kAttendRows;
+constexpr int kRowsAtOnce = kRegisters < 2 * kAttendRows ? 4 : kAttendRows;
 
 template <typename T, int kRows, bool kFetch>
 inline void AttendRows(const ChunkAttention& c, int row, int rows) {

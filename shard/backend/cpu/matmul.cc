@@ -5,9 +5,15 @@
 namespace penstock {
 namespace {
 
-// Rows that pass over all of a thread's panels before the next ones: their activations should stay
-// in the shared cache while the panels, one after the other, stay in the core's own.
-constexpr int64_t kBlockRows = 512;
+// Rows that pass over all of a thread's panels before the next ones: so many that their activations
+// stay in the core's own cache, while the panels come from the shared one or from memory.
+constexpr int64_t kBlockBytes = int64_t{768} << 10;
+constexpr int64_t kLeastBlockRows = 96, kMostBlockRows = 512;
+
+int64_t BlockRows(int64_t row_bytes) {
+  return std::clamp(kBlockBytes / row_bytes, kLeastBlockRows, kMostBlockRows);
+}
+
 // Below this many rows, splitting them between threads would read panels twice for nothing.
 constexpr int64_t kMinSplitRows = 24;
 // From this many on, a thread has rows of its own: they stay in its caches from one operation to
@@ -40,9 +46,11 @@ PanelProduct PanelOf(const ProductRows& product, const PackedWeight& weight, int
 
 // Calls task(panel, rows, worker) for all of [0, panels) with all rows.
 template <typename Task>
-void ShareOut(int64_t rows, int64_t panels, ThreadPool& pool, Task task) {
-  const int64_t groups = RowGroups(rows, panels, pool.threads());
-  const int64_t blocks = (rows + groups * kBlockRows - 1) / (groups * kBlockRows);
+void ShareOut(const ProductRows& product, const PackedWeight& weight, int64_t panels,
+              ThreadPool& pool, Task task) {
+  const int64_t rows = product.rows, groups = RowGroups(rows, panels, pool.threads());
+  const int64_t block_rows = groups * BlockRows(weight.cols() * (weight.pairs() ? 2 : 4));
+  const int64_t blocks = (rows + block_rows - 1) / block_rows;
   pool.ForRanges(panels * groups, 1, [&](Range pieces, int worker) {
     for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t piece = pieces.begin; piece < pieces.end; ++piece) {
@@ -57,9 +65,16 @@ void ShareOut(int64_t rows, int64_t panels, ThreadPool& pool, Task task) {
 }  // namespace
 
 void MultiplyPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
-                    ThreadPool& pool) {
-  ShareOut(product.rows, weight.panels(), pool, [&](int64_t panel, Range rows, int) {
-    kernel(PanelOf(product, weight, panel, panel + 1, rows));
+                    void (*activate)(int64_t n, float* inout), ThreadPool& pool) {
+  ShareOut(product, weight, weight.panels(), pool, [&](int64_t panel, Range rows, int) {
+    const int64_t most = activate == nullptr ? rows.size() : kTileRows;
+    for (int64_t row = rows.begin; row < rows.end; row += most) {
+      const Range some = {row, std::min(row + most, rows.end)};
+      const PanelProduct part = PanelOf(product, weight, panel, panel + 1, some);
+      kernel(part);
+      for (int64_t r = 0; activate != nullptr && r < some.size(); ++r)
+        activate(part.columns, part.out + r * part.out_stride);
+    }
   });
 }
 
@@ -68,10 +83,10 @@ void MultiplySiluPacked(const ProductRows& product, const PackedWeight& weight, 
                         std::span<float> tiles, ThreadPool& pool) {
   const int64_t panels = weight.panels() / 2;
   constexpr int64_t kWidth = 2 * kPanelRows;
-  ShareOut(product.rows, panels, pool, [&](int64_t panel, Range rows, int worker) {
+  ShareOut(product, weight, panels, pool, [&](int64_t panel, Range rows, int worker) {
     float* tile = tiles.data() + worker * kSiluTileFloats;
-    for (int64_t row = rows.begin; row < rows.end; row += kSiluTileRows) {
-      const Range some = {row, std::min(row + kSiluTileRows, rows.end)};
+    for (int64_t row = rows.begin; row < rows.end; row += kTileRows) {
+      const Range some = {row, std::min(row + kTileRows, rows.end)};
       for (const int64_t half : {0, 1}) {
         const int64_t next = half == 0 ? panel + panels : panel + 1;
         PanelProduct part = PanelOf(product, weight, panel + half * panels, next, some);

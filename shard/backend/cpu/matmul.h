@@ -21,14 +21,15 @@ struct ProductRows {
 
 using PanelKernel = void (*)(const PanelProduct&);
 
-// out = x * weight^T + bias with `kernel`, panels and (for few panels) rows shared out over the
+// out = x * weight^T + bias with `kernel`, then `activate` (unless null) on what is still in the
+// core's cache; panels and (for few panels) rows shared out over the
 // pool.
 void MultiplyPacked(const ProductRows& product, const PackedWeight& weight, PanelKernel kernel,
-                    ThreadPool& pool);
+                    void (*activate)(int64_t n, float* inout), ThreadPool& pool);
 
 // What a thread has of the product at a time: gate beside up.
-inline constexpr int64_t kSiluTileRows = 60;
-inline constexpr int64_t kSiluTileFloats = kSiluTileRows * 2 * kPanelRows;
+inline constexpr int64_t kTileRows = 60;
+inline constexpr int64_t kSiluTileFloats = kTileRows * 2 * kPanelRows;
 
 // out = silu(gate) * up of a product whose first half of columns is gate, each half whole panels.
 // Neither leaves the core's cache. `tiles` has kSiluTileFloats for each of the pool's threads.

@@ -33,7 +33,8 @@ void ThreadPool::Run(int64_t pieces, Task task) {
   const Order order = {++number_, static_cast<uint32_t>(pieces)};
   task_ = &task;
   order_.store(Word(order.number, order.pieces), std::memory_order_release);
-  published_.store(static_cast<uint32_t>(order.number), std::memory_order_release);
+  // Sequentially consistent: it must not pass notify_all()'s look for those who sleep.
+  published_.store(static_cast<uint32_t>(order.number), std::memory_order_seq_cst);
   published_.notify_all();
   const uint32_t all_helped = helped_before_ + order.pieces - TakePieces(order, 0);
   for (uint32_t helped; (helped = helped_.load(std::memory_order_acquire)) != all_helped;)

@@ -16,7 +16,7 @@ struct Vec16 {
   __m256 lo, hi;
 };
 
-constexpr int kAccumulators = 6;  // twelve of the sixteen registers
+constexpr int kRegisters = 8;  // in units of Vec16
 constexpr int kTileRowsWide = 3;
 constexpr int kTileRowsNarrow = 6;
 

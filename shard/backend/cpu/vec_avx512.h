@@ -16,7 +16,7 @@ struct Vec16 {
   __m512 v;
 };
 
-constexpr int kAccumulators = 16;
+constexpr int kRegisters = 32;
 constexpr int kTileRowsWide = 12;
 constexpr int kTileRowsNarrow = 12;
 

@@ -16,7 +16,7 @@ struct Vec16 {
   float32x4_t q[4];
 };
 
-constexpr int kAccumulators = 6;  // 24 of the 32 registers
+constexpr int kRegisters = 8;  // in units of Vec16
 constexpr int kTileRowsWide = 2;
 constexpr int kTileRowsNarrow = 6;
 

@@ -18,8 +18,7 @@ struct Vec16 {
   float lane[16];
 };
 
-// Registers, in units of Vec16, that a tile of accumulators may take.
-constexpr int kAccumulators = 8;
+constexpr int kRegisters = 8;       // in units of Vec16
 constexpr int kTileRowsWide = 4;    // rows of a product tile 32 columns wide
 constexpr int kTileRowsNarrow = 4;  // and 16 columns wide
 

@@ -1,13 +1,17 @@
-#include "shard/comm/local_comm.h"
+// What every communicator does, whatever its ranks are.
+#include "shard/comm/communicator.h"
 
 #include <chrono>
-#include <functional>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/comm/groups.h"
 
 namespace penstock {
 namespace {
@@ -15,48 +19,17 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-using Group = std::vector<std::unique_ptr<Communicator>>;
-
-// With a link from each rank to the next.
-Group MakeGroup(int size, milliseconds timeout = milliseconds(20000), bool spin = false,
-                int64_t max_elements = 4096) {
-  LocalCommOptions options;
-  options.timeout = timeout;
-  options.max_elements = max_elements;
-  for (int rank = 1; rank < size; ++rank) options.links.push_back({rank - 1, rank});
-  options.spin = spin;
-  return MakeLocalGroup("test", size, options);
-}
-
-void OnEveryRank(Group& group, const std::function<void(Communicator&)>& body) {
-  std::vector<std::thread> threads;
-  for (auto& comm : group) threads.emplace_back([&] { body(*comm); });
-  for (auto& thread : threads) thread.join();
-}
-
-// rows x cols with a stride wider than the columns, and the numbers of `rank`.
-struct Numbers {
-  Numbers(int64_t rows, int64_t cols, int rank) : values(static_cast<size_t>(rows * (cols + 3))) {
-    std::mt19937 random(static_cast<unsigned>(rank) + 1);
-    std::uniform_real_distribution<float> spread(-1e3f, 1e3f);
-    for (float& value : values) value = spread(random);
-    matrix = {values.data(), rows, cols, cols + 3, DType::kF32};
-  }
-  float at(int64_t row, int64_t col) const { return matrix.F32()[row * matrix.stride + col]; }
-  std::vector<float> values;
-  Matrix matrix;
-};
-
 struct Shape {
   int ranks;
   int64_t rows, cols;
   bool spin;
 };
-class AllReduceTest : public ::testing::TestWithParam<Shape> {};
+class AllReduceTest : public ::testing::TestWithParam<std::tuple<Transport, Shape>> {};
 
 TEST_P(AllReduceTest, AddsInRankOrderWhateverTheSizeAndLeavesThePaddingAlone) {
-  const auto [ranks, rows, cols, spin] = GetParam();
-  Group group = MakeGroup(ranks, milliseconds(20000), spin, 200000);
+  const auto [transport, shape] = GetParam();
+  const auto [ranks, rows, cols, spin] = shape;
+  Group group = MakeGroup(transport, ranks, milliseconds(20000), spin, 200000);
   std::vector<Numbers> expected;
   for (int rank = 0; rank < ranks; ++rank) expected.emplace_back(rows, cols, rank);
   OnEveryRank(group, [&, r = rows, c = cols](Communicator& comm) {
@@ -76,14 +49,35 @@ TEST_P(AllReduceTest, AddsInRankOrderWhateverTheSizeAndLeavesThePaddingAlone) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, AllReduceTest,
-                         ::testing::Values(Shape{1, 3, 5, false}, Shape{2, 1, 1, false},
-                                           Shape{2, 7, 64, true}, Shape{3, 1, 2, false},
-                                           Shape{4, 5, 33, false}, Shape{8, 2, 100, false},
-                                           Shape{3, 233, 641, false},  // several pieces
-                                           Shape{2, 1, 140001, false}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AllReduceTest,
+    ::testing::Combine(::testing::Values(Transport::kLocal, Transport::kShm),
+                       ::testing::Values(Shape{1, 3, 5, false}, Shape{2, 1, 1, false},
+                                         Shape{2, 7, 64, true}, Shape{3, 1, 2, false},
+                                         Shape{4, 5, 33, false}, Shape{8, 2, 100, false},
+                                         Shape{2, 16, 1024, false},  // by slices
+                                         Shape{3, 1, 16411, false},
+                                         Shape{3, 233, 641, false},  // several pieces
+                                         Shape{2, 1, 140001, false})),
+    [](const auto& test) {
+      const Shape& shape = std::get<1>(test.param);
+      return NameOf(std::get<0>(test.param)) + std::to_string(shape.ranks) + "Ranks" +
+             std::to_string(shape.rows) + "x" + std::to_string(shape.cols);
+    });
 
-TEST(LocalCommTest, GathersEveryRanksRowsInRankOrder) {
+class CommunicatorTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  template <typename... Options>
+  static Group MakeGroup(int size, Options... options) {
+    return penstock::MakeGroup(GetParam(), size, options...);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, CommunicatorTest,
+                         ::testing::Values(Transport::kLocal, Transport::kShm),
+                         [](const auto& test) { return NameOf(test.param); });
+
+TEST_P(CommunicatorTest, GathersEveryRanksRowsInRankOrder) {
   Group group = MakeGroup(3);
   OnEveryRank(group, [](Communicator& comm) {
     Numbers mine(2, 4, comm.rank());
@@ -99,7 +93,7 @@ TEST(LocalCommTest, GathersEveryRanksRowsInRankOrder) {
   });
 }
 
-TEST(LocalCommTest, GathersAnyTypeAndMoreThanTheBuffersHold) {
+TEST_P(CommunicatorTest, GathersAnyTypeAndMoreThanTheBuffersHold) {
   Group group = MakeGroup(3, milliseconds(20000), false, 64);
   OnEveryRank(group, [](Communicator& comm) {
     std::vector<int32_t> mine(7 * 31, 1000 * comm.rank()), all(3 * 7 * 31);
@@ -114,7 +108,7 @@ TEST(LocalCommTest, GathersAnyTypeAndMoreThanTheBuffersHold) {
   });
 }
 
-TEST(LocalCommTest, BroadcastsTheRootsMatrix) {
+TEST_P(CommunicatorTest, BroadcastsTheRootsMatrix) {
   Group group = MakeGroup(3);
   OnEveryRank(group, [](Communicator& comm) {
     Numbers mine(2, 4, comm.rank());
@@ -123,7 +117,7 @@ TEST(LocalCommTest, BroadcastsTheRootsMatrix) {
   });
 }
 
-TEST(LocalCommTest, SentMatricesArriveInOrderAndMayBeChangedAtOnce) {
+TEST_P(CommunicatorTest, SentMatricesArriveInOrderAndMayBeChangedAtOnce) {
   constexpr int kCount = 200;
   Group group = MakeGroup(2);
   OnEveryRank(group, [](Communicator& comm) {
@@ -146,7 +140,7 @@ TEST(LocalCommTest, SentMatricesArriveInOrderAndMayBeChangedAtOnce) {
   EXPECT_GT(group[0]->transfer_seconds(), 0);
 }
 
-TEST(LocalCommTest, AMissingRankIsNamedWhenTheBoundPasses) {
+TEST_P(CommunicatorTest, AMissingRankIsNamedWhenTheBoundPasses) {
   Group group = MakeGroup(3, milliseconds(50));
   std::vector<std::thread> threads;
   for (int rank : {0, 2})
@@ -161,7 +155,7 @@ TEST(LocalCommTest, AMissingRankIsNamedWhenTheBoundPasses) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("no sign of rank 1"));
 }
 
-TEST(LocalCommTest, WaitingToSendAndToReceiveIsBounded) {
+TEST_P(CommunicatorTest, WaitingToSendAndToReceiveIsBounded) {
   float value = 0;
   const Matrix matrix{&value, 1, 1, 1, DType::kF32};
   Group sending = MakeGroup(2, milliseconds(50));
@@ -172,7 +166,7 @@ TEST(LocalCommTest, WaitingToSendAndToReceiveIsBounded) {
   EXPECT_THAT(std::string(receiving[0]->status().message()), HasSubstr("rank 0 has not sent"));
 }
 
-TEST(LocalCommTest, AbortFreesEveryWaitingRankAndSticks) {
+TEST_P(CommunicatorTest, AbortFreesEveryWaitingRankAndSticks) {
   Group group = MakeGroup(3);
   std::thread aborter([&] {
     std::this_thread::sleep_for(milliseconds(30));
@@ -194,7 +188,7 @@ TEST(LocalCommTest, AbortFreesEveryWaitingRankAndSticks) {
   EXPECT_EQ(group[0]->status(), absl::UnavailableError("rank 1 died"));
 }
 
-TEST(LocalCommTest, WhatExceedsTheBuffersIsRefused) {
+TEST_P(CommunicatorTest, WhatExceedsTheBuffersIsRefused) {
   Group group = MakeGroup(2);
   std::vector<float> values(5000);
   const Matrix large{values.data(), 50, 100, 100, DType::kF32};
@@ -203,7 +197,7 @@ TEST(LocalCommTest, WhatExceedsTheBuffersIsRefused) {
   EXPECT_THAT(std::string(group[1]->status().message()), HasSubstr("50x100"));
 }
 
-TEST(LocalCommTest, RanksThatDisagreeFailInsteadOfMixingTheirNumbers) {
+TEST_P(CommunicatorTest, RanksThatDisagreeFailInsteadOfMixingTheirNumbers) {
   Group group = MakeGroup(2);
   OnEveryRank(group, [](Communicator& comm) {
     Numbers mine(1 + comm.rank(), 4, comm.rank());
@@ -228,7 +222,7 @@ TEST(LocalCommTest, RanksThatDisagreeFailInsteadOfMixingTheirNumbers) {
 }
 
 // More ranks than cores, each late at random, every operation in turn.
-TEST(LocalCommTest, ManyRanksWithRandomDelaysStayInStep) {
+TEST_P(CommunicatorTest, ManyRanksWithRandomDelaysStayInStep) {
   constexpr int kRanks = 6;
   Group group = MakeGroup(kRanks);
   OnEveryRank(group, [](Communicator& comm) {
@@ -256,7 +250,7 @@ TEST(LocalCommTest, ManyRanksWithRandomDelaysStayInStep) {
 
 // A rank that is sent away may free its matrix at once, whatever the others are doing: for
 // ThreadSanitizer and AddressSanitizer.
-TEST(LocalCommTest, AnAbortAmidstEverythingLeavesNobodyReadingAnothersMemory) {
+TEST_P(CommunicatorTest, AnAbortAmidstEverythingLeavesNobodyReadingAnothersMemory) {
   for (int round = 0; round < 20; ++round) {
     Group group = MakeGroup(3);
     std::thread aborter([&, round] {
