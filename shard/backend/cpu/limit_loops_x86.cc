@@ -16,8 +16,8 @@ bool HasAvx2() { return AvailableIsas().front().name[0] == 'a'; }
 
 // Makes the compiler believe that somebody reads it.
 template <typename Vector>
-__attribute__((always_inline)) inline void Keep(Vector& value) {
-  asm volatile("" : "+v"(value));
+__attribute__((always_inline)) inline void Keep(const Vector& value) {
+  asm volatile("" : : "m"(value));
 }
 
 __attribute__((target("avx512f"))) void Fp32Avx512(int64_t rounds) {
