@@ -73,7 +73,7 @@ void GroupBlock::Format(uint64_t epoch) {
   header.magic.store(kMagic);
 }
 
-absl::Status GroupBlock::Check(const std::string& what, uint64_t epoch) const {
+absl::Status GroupBlock::Check(const std::string& what, uint64_t epoch, int64_t bytes) const {
   const auto differ = [&](const char* about, auto theirs, auto ours) {
     return absl::FailedPreconditionError(
         absl::StrCat(what, " is for ", about, " ", theirs, ", not ", ours));
@@ -90,6 +90,8 @@ absl::Status GroupBlock::Check(const std::string& what, uint64_t epoch) const {
   if (made.send_depth != options_.send_depth)
     return differ("a send depth of", made.send_depth, options_.send_depth);
   if (made.links != links) return differ("a number of links of", made.links, links);
+  if (const int64_t whole = Bytes(size_, options_); bytes != whole)
+    return absl::FailedPreconditionError(absl::StrCat(what, " has ", bytes, " bytes, not ", whole));
   for (const auto& [from, to] : options_.links)
     if (channel(from, to) == nullptr)
       return absl::FailedPreconditionError(

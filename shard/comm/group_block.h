@@ -61,8 +61,9 @@ class GroupBlock {
   // Makes an empty group of the memory. Others may look as soon as it returns.
   void Format(uint64_t epoch);
   // FailedPrecondition, naming `what`, unless Format() was called for this epoch, size and options.
-  // Of another group no more than kLeastBytes are read, so `memory` may be as small.
-  absl::Status Check(const std::string& what, uint64_t epoch) const;
+  // `bytes` is the size of `memory`: of another group, or of one that was cut short, no more than
+  // kLeastBytes are read.
+  absl::Status Check(const std::string& what, uint64_t epoch, int64_t bytes) const;
 
   int size() const { return size_; }
   const CommOptions& options() const { return options_; }

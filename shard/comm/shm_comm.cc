@@ -16,10 +16,7 @@ absl::StatusOr<GroupBlock> OpenGroup(const std::string& segment, int size, uint6
                                      const ShmCommOptions& options) {
   ASSIGN_OR_RETURN(Segment mapped, MapSegment(segment, GroupBlock::kLeastBytes));
   const GroupBlock block(std::move(mapped.memory), size, options);
-  RETURN_IF_ERROR(block.Check(SegmentName(segment), epoch));
-  if (const int64_t bytes = GroupBlock::Bytes(size, options); mapped.bytes != bytes)
-    return absl::FailedPreconditionError(
-        absl::StrCat(SegmentName(segment), " has ", mapped.bytes, " bytes, not ", bytes));
+  RETURN_IF_ERROR(block.Check(SegmentName(segment), epoch, mapped.bytes));
   return block;
 }
 
