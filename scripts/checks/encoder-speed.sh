@@ -7,5 +7,5 @@ cd "$(dirname "$0")/../.."
 build_preset release penstock speed_bench
 fetch_encoder
 build/venv-peers/bin/python -c 'import onnxruntime, torch, transformers' 2>/dev/null || bench/setup-peers.sh python || true
-[ -s models/bench/all-MiniLM-L6-v2.onnx ] || build/venv-peers/bin/python bench/peers/export_encoder.py
+[ -s models/bench/all-MiniLM-L6-v2.fused.onnx ] || build/venv-peers/bin/python bench/peers/export_encoder.py
 exec build/venv-peers/bin/python -B scripts/checks/encoder_speed.py
