@@ -73,6 +73,19 @@ fetch_encoder() {
   return $status
 }
 
+# report_gates NAME LEAST FILE: the last line of a check, from the lines "gate: FIGURE (goal GOAL): ok" or "short" of
+# FILE, of which there must be LEAST. Fails when one is short.
+report_gates() {
+  { grep '^gate: ' "$3" || true; } | awk -v name="$1" -v least="$2" '
+    { line = $0; sub(/^gate: /, "", line); verdict = line; sub(/.*: /, "", verdict)
+      figure = line; sub(/ \(goal .*/, "", figure); goal = line; sub(/.*\(goal /, "", goal); sub(/\): .*/, "", goal)
+      figures = figures (NR > 1 ? ", " : "") figure; goals = goals (NR > 1 ? ", " : "") goal
+      if (verdict != "ok") short = 1 }
+    END { short = short || NR < least
+          printf "%s: %s (goal %s): %s\n", name, figures, goals, short ? "short" : "ok"
+          exit short }'
+}
+
 free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }

@@ -25,10 +25,6 @@ struct Cut {
 constexpr Cut kCuts[] = {
     {kPrompt, true}, {kPrompt / 2, true}, {kPrompt, false}, {kPrompt / 8, false}};
 
-struct PrefillPair {
-  PrefillTrial one, two;
-};
-
 double Idle(const PrefillTrial& trial) { return trial.use.MeanIdle(); }
 
 std::string PerStage(const std::vector<DecodeTrial>& trials) {
@@ -70,17 +66,11 @@ absl::Status MeasureChunks(PipelineBench& bench) {
 }
 
 absl::Status MeasurePrefill(PipelineBench& bench) {
-  uint64_t seed = 100;
-  const auto trial = [&]() -> absl::StatusOr<PrefillPair> {
-    PrefillPair pair;
-    ASSIGN_OR_RETURN(pair.one, RunPrefill(bench.one, ++seed, 2, kPrompt));
-    ASSIGN_OR_RETURN(pair.two, RunPrefill(bench.two, ++seed, 8, kPrompt));
-    return pair;
-  };
-  ASSIGN_OR_RETURN(const auto pairs, RunTrials<PrefillPair>(bench.trials, trial));
+  ASSIGN_OR_RETURN(const auto pairs,
+                   RunPrefillPairs(bench.one, bench.two, bench.trials, 100, 8, kPrompt));
   const auto median = [&](auto figure) { return Median(pairs, figure); };
   const double imbalance = median([](const auto& pair) { return pair.two.use.Imbalance(); });
-  const double gain = median([](const auto& pair) { return pair.two.rate / pair.one.rate; });
+  const double gain = median([](const auto& pair) { return pair.gain(); });
   bench.prefill_rate = median([](const auto& pair) { return pair.two.rate; });
   std::printf(
       "Eight prompts of 512 tokens, %d chunks\n"

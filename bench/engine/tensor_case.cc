@@ -17,10 +17,6 @@ namespace {
 
 constexpr int32_t kPrompt = 512;
 
-struct PrefillPair {
-  PrefillTrial one, two;
-};
-
 // Seconds of an all-reduce of so many floats when both ranks come at the same time.
 double AllReduceSeconds(int64_t elements) {
   constexpr int kCount = 2000;
@@ -41,16 +37,9 @@ double AllReduceSeconds(int64_t elements) {
 }
 
 absl::Status MeasurePrompts(PipelineBench& bench) {
-  uint64_t seed = 600;
-  const auto trial = [&]() -> absl::StatusOr<PrefillPair> {
-    PrefillPair pair;
-    ASSIGN_OR_RETURN(pair.one, RunPrefill(bench.one, ++seed, 2, kPrompt));
-    ASSIGN_OR_RETURN(pair.two, RunPrefill(bench.tensor, ++seed, 4, kPrompt));
-    return pair;
-  };
-  ASSIGN_OR_RETURN(const auto pairs, RunTrials<PrefillPair>(bench.trials, trial));
-  const double gain =
-      Median(pairs, [](const PrefillPair& pair) { return pair.two.rate / pair.one.rate; });
+  ASSIGN_OR_RETURN(const auto pairs,
+                   RunPrefillPairs(bench.one, bench.tensor, bench.trials, 600, 4, kPrompt));
+  const double gain = Median(pairs, [](const PrefillPair& pair) { return pair.gain(); });
   std::printf("Prompts of 512 tokens on two tensor ranks\n  %.1f tokens/s, one rank %.1f: %.2f x\n",
               Median(pairs, [](const PrefillPair& pair) { return pair.two.rate; }),
               Median(pairs, [](const PrefillPair& pair) { return pair.one.rate; }), gain);

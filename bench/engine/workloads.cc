@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/engine/one_stage_view.h"
+#include "bench/engine/trials.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -53,6 +54,17 @@ absl::StatusOr<PrefillTrial> RunPrefill(Engine& engine, uint64_t seed, int promp
   trial.use = MeasureUse(log.steps, WindowOf(log.steps));
   trial.rate = prompts * kPrompt / trial.use.seconds;
   return trial;
+}
+
+absl::StatusOr<std::vector<PrefillPair>> RunPrefillPairs(Engine& one, Engine& two, int trials,
+                                                         uint64_t seed, int prompts,
+                                                         int32_t chunk) {
+  return RunTrials<PrefillPair>(trials, [&]() -> absl::StatusOr<PrefillPair> {
+    PrefillPair pair;
+    ASSIGN_OR_RETURN(pair.one, RunPrefill(one, ++seed, 2, chunk));
+    ASSIGN_OR_RETURN(pair.two, RunPrefill(two, ++seed, prompts, chunk));
+    return pair;
+  });
 }
 
 absl::StatusOr<std::vector<DecodeTrial>> RunDecode(Engine& engine, uint64_t seed, int32_t group,

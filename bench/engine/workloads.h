@@ -24,6 +24,14 @@ struct PrefillTrial {
 absl::StatusOr<PrefillTrial> RunPrefill(Engine& engine, uint64_t seed, int prompts, int32_t chunk,
                                         bool as_told = false);
 
+// The same on one rank, two prompts, and on another engine: what its ranks gain.
+struct PrefillPair {
+  PrefillTrial one, two;
+  double gain() const { return two.rate / one.rate; }
+};
+absl::StatusOr<std::vector<PrefillPair>> RunPrefillPairs(Engine& one, Engine& two, int trials,
+                                                         uint64_t seed, int prompts, int32_t chunk);
+
 struct DecodeTrial {
   double rate = 0;  // tokens per second
   StageUse use;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/instructions/workload.h"
+#include "bench/support/attention_step.h"
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/base/status_macros.h"
 
@@ -11,7 +12,7 @@ namespace penstock {
 namespace {
 
 constexpr int64_t kOutputs = 512, kInputs = 512;
-constexpr int32_t kHeads = 8, kKvHeads = 2, kHeadDim = 64, kBlock = 16;
+constexpr int32_t kHeads = 8, kKvHeads = 2, kHeadDim = 64;
 constexpr int32_t kVocab = 49152;
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend() {
@@ -57,62 +58,32 @@ absl::StatusOr<Work> PrepareProduct(DType dtype, int64_t rows) {
   };
 }
 
-// Sequences of equal length of which each brings `rows` rows.
-struct AttentionStep {
+struct AttentionRun {
+  AttentionRun(int32_t sequences, int32_t rows, int32_t context) : step(sequences, rows, context) {}
+
+  AttentionStep step;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<KvCache> cache;
-  std::vector<int32_t> positions, slots, seq_begin, contexts, block_begin, blocks;
   OwnedMatrix cos, sin, qkv, out;
-
-  void AddSequence(int32_t rows, int32_t context) {
-    const auto first_block = static_cast<int32_t>(blocks.size());
-    const int32_t count = (context + kBlock - 1) / kBlock;
-    for (int32_t b = 0; b < count; ++b) blocks.push_back(first_block + b);
-    for (int32_t p = context - rows; p < context; ++p) {
-      positions.push_back(p);
-      slots.push_back((first_block + p / kBlock) * kBlock + p % kBlock);
-    }
-    seq_begin.push_back(static_cast<int32_t>(positions.size()));
-    contexts.push_back(context);
-    block_begin.push_back(static_cast<int32_t>(blocks.size()));
-  }
-
-  static Matrix Ints(std::vector<int32_t>& values) {
-    const int64_t size = std::ssize(values);
-    return {values.data(), 1, size, size, DType::kI32};
-  }
-  DeviceBatch Batch() {
-    return {.tokens = {},
-            .positions = Ints(positions),
-            .slots = Ints(slots),
-            .seq_begin = Ints(seq_begin),
-            .context_lens = Ints(contexts),
-            .block_begin = Ints(block_begin),
-            .blocks = Ints(blocks),
-            .sample_rows = {}};
-  }
 };
 
 absl::StatusOr<Work> PrepareAttention(int32_t sequences, int32_t rows, int32_t context) {
-  auto step = std::make_shared<AttentionStep>();
-  ASSIGN_OR_RETURN(step->backend, MakeBackend());
-  step->seq_begin = step->block_begin = {0};
-  for (int32_t s = 0; s < sequences; ++s) step->AddSequence(rows, context);
-  const int64_t tokens = int64_t{sequences} * rows;
-  ASSIGN_OR_RETURN(step->cache,
-                   step->backend->MakeKvCache({.blocks = static_cast<int32_t>(step->blocks.size()),
-                                               .block_size = kBlock,
-                                               .kv_heads = kKvHeads,
-                                               .head_dim = kHeadDim}));
-  for (OwnedMatrix* table : {&step->cos, &step->sin}) {
-    ASSIGN_OR_RETURN(*table, step->backend->Allocate(context, kHeadDim / 2, DType::kF32));
+  auto run = std::make_shared<AttentionRun>(sequences, rows, context);
+  ASSIGN_OR_RETURN(run->backend, MakeBackend());
+  const int64_t tokens = run->step.tokens();
+  ASSIGN_OR_RETURN(run->cache, run->backend->MakeKvCache({.blocks = run->step.blocks(),
+                                                          .block_size = AttentionStep::kBlockSize,
+                                                          .kv_heads = kKvHeads,
+                                                          .head_dim = kHeadDim}));
+  for (OwnedMatrix* table : {&run->cos, &run->sin}) {
+    ASSIGN_OR_RETURN(*table, run->backend->Allocate(context, kHeadDim / 2, DType::kF32));
     FillFloats(table->view);
   }
-  ASSIGN_OR_RETURN(
-      step->qkv, step->backend->Allocate(tokens, (kHeads + 2 * kKvHeads) * kHeadDim, DType::kF32));
-  ASSIGN_OR_RETURN(step->out, step->backend->Allocate(tokens, kHeads * kHeadDim, DType::kF32));
-  return [step] {
-    AttentionStep& s = *step;
+  ASSIGN_OR_RETURN(run->qkv,
+                   run->backend->Allocate(tokens, (kHeads + 2 * kKvHeads) * kHeadDim, DType::kF32));
+  ASSIGN_OR_RETURN(run->out, run->backend->Allocate(tokens, kHeads * kHeadDim, DType::kF32));
+  return [run] {
+    AttentionRun& s = *run;
     FillFloats(s.qkv.view);
     const AttentionShape shape = {.heads = kHeads,
                                   .kv_heads = kKvHeads,
@@ -120,8 +91,9 @@ absl::StatusOr<Work> PrepareAttention(int32_t sequences, int32_t rows, int32_t c
                                   .head_dim = kHeadDim,
                                   .scale = 0.125f};
     AttentionOps& ops = s.backend->attention();
-    ops.RopeAndCache(s.qkv.view, s.Batch(), {s.cos.view, s.sin.view}, shape, *s.cache);
-    ops.Attention(s.qkv.view.Cols(0, kHeads * kHeadDim), *s.cache, s.Batch(), shape, s.out.view);
+    ops.RopeAndCache(s.qkv.view, s.step.batch(), {s.cos.view, s.sin.view}, shape, *s.cache);
+    ops.Attention(s.qkv.view.Cols(0, kHeads * kHeadDim), *s.cache, s.step.batch(), shape,
+                  s.out.view);
     return CheckComputed(*s.backend, s.out.view);
   };
 }

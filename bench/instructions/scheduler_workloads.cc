@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/instructions/workload.h"
 #include "bench/support/null_executor.h"
+#include "bench/support/null_observer.h"
 #include "scheduler/scheduler.h"
 #include "shard/base/status_macros.h"
 
@@ -11,15 +12,6 @@ namespace {
 
 constexpr int32_t kContext = 1024, kStepTokens = 4096;
 constexpr int kTurns = 32;  // every sequence begins a KV block in two of them
-
-class NullObserver final : public SchedulerObserver {
- public:
-  void OnStep(const StepReport&) override {}
-  void OnToken(absl::Duration) override {}
-  void OnFinish(const FinishReport&) override {}
-  void OnPreempt() override {}
-  void OnState(const SchedulerState&) override {}
-};
 
 SchedulerOptions Options(int32_t sequences) {
   SchedulerOptions options;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/support/attention_step.h"
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/backend/cpu/machine_limits.h"
 #include "shard/base/cpus.h"
@@ -66,52 +67,26 @@ void BenchProduct(Backend& backend, const Shape& shape, DType dtype, double band
   std::fflush(stdout);
 }
 
-struct Ints {
-  explicit Ints(std::vector<int32_t> numbers) : values(std::move(numbers)) {}
-  Matrix view() {
-    const int64_t size = static_cast<int64_t>(values.size());
-    return {values.data(), 1, size, size, DType::kI32};
-  }
-  std::vector<int32_t> values;
-};
-
 // `rows` tokens each of `seqs` sequences, of which `context` are then in the cache.
 void BenchAttention(Backend& backend, int32_t seqs, int32_t rows, int32_t context) {
   const AttentionShape shape = {
       .heads = 9, .kv_heads = 3, .head_begin = 0, .group = 3, .head_dim = 64, .scale = 0.125f};
-  const int32_t blocks = (context + 15) / 16;
-  const KvCacheShape cache_shape = {.blocks = seqs * blocks, .kv_heads = 3, .head_dim = 64};
+  AttentionStep step(seqs, rows, context);
+  const KvCacheShape cache_shape = {.blocks = step.blocks(), .kv_heads = 3, .head_dim = 64};
   auto cache = *backend.MakeKvCache(cache_shape);
-  Ints positions({}), seq_begin({0}), contexts({}), block_begin({0}), table({});
-  for (int32_t s = 0; s < seqs; ++s) {
-    for (int32_t r = 0; r < rows; ++r) positions.values.push_back(context - rows + r);
-    for (int32_t b = 0; b < blocks; ++b) table.values.push_back(b * seqs + s);
-    seq_begin.values.push_back((s + 1) * rows);
-    contexts.values.push_back(context);
-    block_begin.values.push_back((s + 1) * blocks);
-  }
-  const DeviceBatch batch = {.tokens = {},
-                             .positions = positions.view(),
-                             .slots = {},
-                             .seq_begin = seq_begin.view(),
-                             .context_lens = contexts.view(),
-                             .block_begin = block_begin.view(),
-                             .blocks = table.view(),
-                             .sample_rows = {}};
-  OwnedMatrix q = *backend.Allocate(seqs * rows, 9 * 64, DType::kF32);
-  OwnedMatrix out = *backend.Allocate(seqs * rows, 9 * 64, DType::kF32);
+  const DeviceBatch batch = step.batch();
+  OwnedMatrix q = *backend.Allocate(step.tokens(), 9 * 64, DType::kF32);
+  OwnedMatrix out = *backend.Allocate(step.tokens(), 9 * 64, DType::kF32);
   constexpr int kRepeats = 20;
   const double seconds = BestSeconds(7, [&] {
     for (int i = 0; i < kRepeats; ++i)
       backend.attention().Attention(q.view, *cache, batch, shape, out.view);
   });
   const double each = seconds / kRepeats;
-  double pairs = 0;  // of a row and a key
-  for (int32_t p : positions.values) pairs += p + 1;
   const double kv_bytes = static_cast<double>(backend.KvCacheBytes(cache_shape));
   std::printf("  %2d sequences x %3d rows, context %4d: %8.1f us, %5.1f GB/s, %4.0f GFLOP/s\n",
               seqs, rows, context, each * 1e6, kv_bytes / each / 1e9,
-              pairs * 4 * 9 * 64 / each / 1e9);
+              step.keys_seen() * 4 * 9 * 64 / each / 1e9);
 }
 
 int Main(int argc, char** argv) {

@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "bench/support/null_executor.h"
+#include "bench/support/null_observer.h"
 #include "scheduler/scheduler.h"
 
 namespace penstock {
@@ -24,15 +25,6 @@ ExecutorInfo Info(int32_t stages) {
           .max_context = 16384,
           .vocab = 50000};
 }
-
-class NullObserver : public SchedulerObserver {
- public:
-  void OnStep(const StepReport&) override {}
-  void OnToken(absl::Duration) override {}
-  void OnFinish(const FinishReport&) override {}
-  void OnPreempt() override {}
-  void OnState(const SchedulerState&) override {}
-};
 
 // A prompt that shares nothing with those of other keys.
 GenerateRequest MakeRequest(int32_t key, int32_t prompt, int32_t output) {

@@ -2,7 +2,7 @@
 
 import statistics
 
-from measuring import Gates, limits, median, paired_ratios, speed
+from measuring import Gates, limits, median, paired_ratios, speed, spread
 
 DECODE = {"1.1b": ":128:48", "135m": ":128:192"}
 
@@ -21,7 +21,8 @@ def main():
         bf16 = speed(model, [one, "prefill:512"], dtype="bf16", compute="bf16") if peak["bf16_gflops"] else {}
         print(f"{model}: {median(f16[one]):.1f} tokens/s for one sequence, "
               f"{median(f16['prefill:512']):.0f} of a prompt; memory "
-              f"{median(f16[one], 'bandwidth_before'):.1f} GB/s", flush=True)
+              f"{median(f16[one], 'bandwidth_before'):.1f} GB/s, shares of it +-"
+              f"{100 * spread(trial['of_bandwidth'] for trial in f16[one]):.0f} %", flush=True)
         gates.least("decode, one sequence, of the bandwidth", median(f16[one], "of_bandwidth"), *decode)
         gates.least("prompt of 512, f16, of the fp32 peak",
                     median(f16["prefill:512"], "gflops") / peak["fp32_gflops"], *prefill)

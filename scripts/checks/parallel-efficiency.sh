@@ -23,11 +23,4 @@ awk '/^all-reduce +8192 B/ { match($0, /\([0-9.]+ x/); ratio = substr($0, RSTART
        printf "gate: 8 KiB all-reduce of processes %.2f x its spin floor (goal 3): %s\n", ratio, ratio <= 3 ? "ok" : "short" }' \
   "$folder/report" | tee -a "$folder/report"
 
-grep '^gate: ' "$folder/report" | awk '
-  { line = $0; sub(/^gate: /, "", line); verdict = line; sub(/.*: /, "", verdict)
-    figure = line; sub(/ \(goal .*/, "", figure); goal = line; sub(/.*\(goal /, "", goal); sub(/\): .*/, "", goal)
-    figures = figures (NR > 1 ? ", " : "") figure; goals = goals (NR > 1 ? ", " : "") goal
-    if (verdict != "ok") short = 1 }
-  END { short = short || NR < 12
-        printf "parallel-efficiency: %s (goal %s): %s\n", figures, goals, short ? "short" : "ok"
-        exit short }'
+report_gates parallel-efficiency 12 "$folder/report"

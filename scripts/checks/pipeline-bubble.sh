@@ -65,11 +65,4 @@ kill -TERM "$server"
 wait "$server" || true
 server=
 
-grep '^gate: ' "$folder/gates" | awk '
-  { line = $0; sub(/^gate: /, "", line); verdict = line; sub(/.*: /, "", verdict)
-    figure = line; sub(/ \(goal .*/, "", figure); goal = line; sub(/.*\(goal /, "", goal); sub(/\): .*/, "", goal)
-    figures = figures (NR > 1 ? ", " : "") figure; goals = goals (NR > 1 ? ", " : "") goal
-    if (verdict != "ok") short = 1 }
-  END { short = short || NR < 5
-        printf "pipeline-bubble: %s (goal %s): %s\n", figures, goals, short ? "short" : "ok"
-        exit short }'
+report_gates pipeline-bubble 5 "$folder/gates"

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "shard/base/relax.h"
+
 namespace penstock {
 
 // Sleeps until *word is not `seen`, somebody wakes it, or the time has passed; may return early.
@@ -23,11 +25,7 @@ class FutexSignal {
     constexpr int kSpins = 4000;  // about 20-50 us: a little longer than a peer is usually late
     for (int i = 0; spin && i < kSpins; ++i) {
       if (condition()) return true;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#elif defined(__aarch64__)
-      asm volatile("yield");
-#endif
+      RelaxProcessor();
     }
     return Park(condition, timeout);
   }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "shard/backend/forwarding_backend.h"
+
 namespace penstock {
 namespace {
 
@@ -197,43 +199,25 @@ class ProfiledSampling final : public SamplingOps {
   const Stopwatch watch_;
 };
 
-class ProfiledBackend final : public Backend {
+class ProfiledBackend final : public ForwardingBackend {
  public:
   ProfiledBackend(std::unique_ptr<Backend> real, OperationLog* log)
-      : real_(std::move(real)),
-        dense_(real_->dense(), Stopwatch(log)),
-        attention_(real_->attention(), cache_, Stopwatch(log)),
-        encoder_(real_->encoder(), Stopwatch(log)),
-        sampling_(real_->sampling(), Stopwatch(log)) {}
+      : ForwardingBackend(std::move(real)),
+        dense_(this->real().dense(), Stopwatch(log)),
+        attention_(this->real().attention(), cache_, Stopwatch(log)),
+        encoder_(this->real().encoder(), Stopwatch(log)),
+        sampling_(this->real().sampling(), Stopwatch(log)) {}
 
   DenseOps& dense() override { return dense_; }
   AttentionOps& attention() override { return attention_; }
   EncoderOps& encoder() override { return encoder_; }
   SamplingOps& sampling() override { return sampling_; }
-
-  absl::StatusOr<OwnedMatrix> Allocate(int64_t rows, int64_t cols, DType dtype) override {
-    return real_->Allocate(rows, cols, dtype);
-  }
   absl::StatusOr<std::unique_ptr<KvCache>> MakeKvCache(const KvCacheShape& shape) override {
     cache_ = shape;  // all layers of a rank have the same
-    return real_->MakeKvCache(shape);
+    return ForwardingBackend::MakeKvCache(shape);
   }
-  absl::StatusOr<std::unique_ptr<Weight>> MakeWeight(Matrix host) override {
-    return real_->MakeWeight(host);
-  }
-  int64_t KvCacheBytes(const KvCacheShape& shape) const override {
-    return real_->KvCacheBytes(shape);
-  }
-  int64_t WeightBytes(int64_t rows, int64_t cols, DType dtype) const override {
-    return real_->WeightBytes(rows, cols, dtype);
-  }
-  void Upload(const void* host, Matrix to) override { real_->Upload(host, to); }
-  void Download(Matrix from, void* host) override { real_->Download(from, host); }
-  absl::Status Sync() override { return real_->Sync(); }
-  std::string signature() const override { return real_->signature(); }
 
  private:
-  const std::unique_ptr<Backend> real_;
   KvCacheShape cache_;
   ProfiledDense dense_;
   ProfiledAttention attention_;

@@ -40,8 +40,9 @@ const PackedWeight* CpuDense::CheckProduct(const Matrix& x, const Weight& weight
   return sound ? packed : nullptr;
 }
 
-ProductRows CpuDense::Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias) {
-  ProductRows product = {.x = x.data, .x_stride = x.stride, .rows = x.rows, .bias = bias.F32()};
+ProductRows CpuDense::Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias,
+                              const Matrix& out) {
+  ProductRows product = {x.data, x.stride, x.rows, bias.F32(), out.F32(), out.stride};
   if (!weight.pairs()) return product;
   product.x_stride = (x.cols + 1) / 2 * 2;
   RoundRows(x, product.x_stride);
@@ -60,10 +61,8 @@ void CpuDense::Multiply(const Matrix& x, const Weight& weight, const Matrix& bia
   if (packed == nullptr ||
       !context_.CheckMatrix(out, x.rows, weight.rows(), DType::kF32, op, "out") || x.rows == 0)
     return;
-  ProductRows product = Prepare(x, *packed, bias);
-  product.out = out.F32();
-  product.out_stride = out.stride;
-  MultiplyPacked(product, *packed, KernelOf(*packed), activate, *context_.pool);
+  MultiplyPacked(Prepare(x, *packed, bias, out), *packed, KernelOf(*packed), activate,
+                 *context_.pool);
 }
 
 void CpuDense::MatMul(Matrix x, const Weight& weight, Matrix bias, Matrix out) {
@@ -87,11 +86,8 @@ void CpuDense::MatMulSiluMul(Matrix x, const Weight& weight, Matrix bias, Matrix
     MatMul(x, weight, bias, gate_up);
     return SiluMul(gate_up, out);
   }
-  ProductRows product = Prepare(x, *packed, bias);
-  product.out = out.F32();
-  product.out_stride = out.stride;
-  MultiplySiluPacked(product, *packed, KernelOf(*packed), context_.kernels().silu_mul, tiles_,
-                     *context_.pool);
+  MultiplySiluPacked(Prepare(x, *packed, bias, out), *packed, KernelOf(*packed),
+                     context_.kernels().silu_mul, tiles_, *context_.pool);
 }
 
 void CpuDense::RoundRows(const Matrix& x, int64_t padded_cols) {

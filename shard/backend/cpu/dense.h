@@ -36,7 +36,8 @@ class CpuDense : public DenseOps {
   const PackedWeight* CheckProduct(const Matrix& x, const Weight& weight, const Matrix& bias,
                                    int64_t rows, absl::string_view op);
   // The product's operands as the weight's kernel wants them.
-  ProductRows Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias);
+  ProductRows Prepare(const Matrix& x, const PackedWeight& weight, const Matrix& bias,
+                      const Matrix& out);
   PanelKernel KernelOf(const PackedWeight& weight) const;
   // out = x * weight^T + bias, then `activate` where it is not null.
   void Multiply(const Matrix& x, const Weight& weight, const Matrix& bias,

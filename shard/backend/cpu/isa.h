@@ -21,7 +21,4 @@ std::span<const Isa> AvailableIsas();
 // "auto" is the best one. InvalidArgument names an unknown or missing one and those there are.
 absl::StatusOr<Isa> ChooseIsa(absl::string_view name);
 
-// Tells the processor that this is a spin loop.
-void RelaxProcessor();
-
 }  // namespace penstock

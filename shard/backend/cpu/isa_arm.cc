@@ -8,6 +8,4 @@ std::span<const Isa> AvailableIsas() {
   return kIsas;
 }
 
-void RelaxProcessor() { asm volatile("yield"); }
-
 }  // namespace penstock

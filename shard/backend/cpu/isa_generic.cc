@@ -1,5 +1,3 @@
-#include <thread>
-
 #include "shard/backend/cpu/isa.h"
 
 namespace penstock {
@@ -8,7 +6,5 @@ std::span<const Isa> AvailableIsas() {
   static constexpr Isa kScalar[] = {{"scalar", &kScalarKernels, nullptr}};
   return kScalar;
 }
-
-void RelaxProcessor() { std::this_thread::yield(); }
 
 }  // namespace penstock

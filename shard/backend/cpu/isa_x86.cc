@@ -1,5 +1,4 @@
 #include <cpuid.h>
-#include <immintrin.h>
 
 #include "shard/backend/cpu/isa.h"
 
@@ -32,7 +31,5 @@ size_t FirstAvailable() {
 }  // namespace
 
 std::span<const Isa> AvailableIsas() { return std::span(kIsas).subspan(FirstAvailable()); }
-
-void RelaxProcessor() { _mm_pause(); }
 
 }  // namespace penstock

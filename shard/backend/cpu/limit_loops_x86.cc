@@ -4,15 +4,15 @@
 #include "shard/backend/cpu/limit_loops.h"
 
 // Twelve chains hide the latency of two multiply-adds a cycle. Functions with instructions of their
-// own are marked so, and nothing in this file is inline or a template.
+// own are marked so, and nothing in this file has a name that the linker could share.
 
 namespace penstock {
 namespace {
 
 constexpr int kChains = 12;
 
-bool HasAvx512() { return AvailableIsas().front().name[3] == '5'; }
-bool HasAvx2() { return AvailableIsas().front().name[0] == 'a'; }
+// The instruction set that products are computed with, too.
+const Isa& Best() { return AvailableIsas().front(); }
 
 // Makes the compiler believe that somebody reads it.
 template <typename Vector>
@@ -78,23 +78,23 @@ double Operations(int64_t rounds, int lanes, int depth) {
 }  // namespace
 
 double RunFp32Loop(int64_t rounds) {
-  if (HasAvx512()) {
+  if (Best().kernels == &kAvx512Kernels) {
     Fp32Avx512(rounds);
     return Operations(rounds, 16, 1);
   }
-  if (!HasAvx2()) return 0;
+  if (Best().kernels != &kAvx2Kernels) return 0;
   Fp32Avx2(rounds);
   return Operations(rounds, 8, 1);
 }
 
 double RunBf16Loop(int64_t rounds) {
-  if (!HasAvx512() || !__builtin_cpu_supports("avx512bf16")) return 0;
+  if (Best().bf16_dot == nullptr) return 0;
   Bf16Avx512(rounds);
   return Operations(rounds, 16, 2);
 }
 
 double RunInt8Loop(int64_t rounds) {
-  if (!HasAvx512() || !__builtin_cpu_supports("avx512vnni")) return 0;
+  if (Best().kernels != &kAvx512Kernels || !__builtin_cpu_supports("avx512vnni")) return 0;
   Int8Avx512(rounds);
   return Operations(rounds, 16, 4);
 }

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "shard/backend/cpu/isa.h"
 #include "shard/backend/cpu/limit_loops.h"
 #include "shard/backend/cpu/memory.h"
 #include "shard/backend/cpu/thread_pool.h"
+#include "shard/base/relax.h"
 
 namespace penstock {
 namespace {

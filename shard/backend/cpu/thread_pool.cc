@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shard/backend/cpu/isa.h"
+#include "shard/base/relax.h"
 
 namespace penstock {
 namespace {
