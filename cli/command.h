@@ -17,6 +17,7 @@ struct Command {
 };
 
 Command MakeServeCommand(CLI::App& program);
+Command MakeShardCommand(CLI::App& program);
 Command MakePlanCommand(CLI::App& program);
 Command MakeGenerateCommand(CLI::App& program);
 Command MakeEmbedCommand(CLI::App& program);

@@ -36,10 +36,10 @@ int Main(int argc, char** argv) {
       "penstock");
   program.set_version_flag("--version", std::string("penstock ") + PENSTOCK_VERSION);
   program.require_subcommand(1);
-  const std::vector<Command> commands = {MakeServeCommand(program),  MakeGenerateCommand(program),
-                                         MakeHealthCommand(program), MakePlanCommand(program),
-                                         MakeBenchCommand(program),  MakeTraceCommand(program),
-                                         MakeEmbedCommand(program)};
+  const std::vector<Command> commands = {MakeServeCommand(program),    MakeShardCommand(program),
+                                         MakeGenerateCommand(program), MakeHealthCommand(program),
+                                         MakePlanCommand(program),     MakeBenchCommand(program),
+                                         MakeTraceCommand(program),    MakeEmbedCommand(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -26,7 +26,8 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> OneShotModel::Load(const ServingPla
                                                                 const ServeOptions& options,
                                                                 Metrics& metrics) {
   RETURN_IF_ERROR(CheckRoomForText(plan.memory.info.max_context, tokenizer));
-  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor, LoadReplica(plan, tokenizer, options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                   LoadReplica(plan, tokenizer, options, /*replica=*/0));
   return std::make_unique<OneShotModel>(std::move(executor), options, metrics);
 }
 

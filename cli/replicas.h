@@ -20,7 +20,7 @@ namespace penstock {
 // The ranks of one replica of `plan`, loaded, with progress in the log.
 absl::StatusOr<std::unique_ptr<Executor>> LoadReplica(const ServingPlan& plan,
                                                       const Tokenizer& tokenizer,
-                                                      const ServeOptions& options);
+                                                      const ServeOptions& options, int replica);
 
 // Shows an executor's stages in the metrics for as long as both live.
 class StageWatch {

@@ -52,6 +52,28 @@ void DeclareModel(ModelOptions* model, SettingTable* table) {
                    {"auto", "fp32", "bf16"}, &model->cpu.compute);
 }
 
+void DeclareWorkers(ServeOptions* options, SettingTable* table) {
+  WorkerSettings* workers = &options->workers;
+  table->Add("workers",
+             "Where ranks run: threads, processes, auto (processes if there are several ranks), or "
+             "HOST:PORT*RANKS,... of running `penstock shard`s",
+             &workers->places);
+  table->Add("shard-token-file", "Token that leader and shards share; remote workers only",
+             &workers->security.token_file);
+  table->Add("shard-tls-ca", "PEM of who signs the shards' certificates",
+             &workers->security.tls_ca);
+  table->Add("shard-tls-cert", "PEM of this side's certificate", &workers->security.tls_cert);
+  table->Add("shard-tls-key", "PEM of its key", &workers->security.tls_key);
+  table->Add("shard-silence", "Seconds without a sign of life before a shard is taken for lost",
+             &workers->silence);
+  table->Add("join-timeout", "Seconds that shards get to join one another", &workers->join_timeout);
+  table->Add("start-timeout", "Seconds that remote workers get to be there at first",
+             &workers->start_timeout);
+  table->Add("recovery-timeout",
+             "Seconds that lost shards get to come back before streams end with UNAVAILABLE",
+             &options->scheduler.recovery_timeout);
+}
+
 void DeclareServing(ServeOptions* options, SettingTable* table) {
   table->AddBounded("prefill-chunk", "Most prompt tokens of one sequence in a step", 1, 1 << 20,
                     &options->scheduler.prefill_chunk);
@@ -121,6 +143,7 @@ void DeclareBatching(ServeOptions* options, SettingTable* table) {
 
 void DeclareSettings(ServeOptions* options, SettingTable* table) {
   DeclareModel(&options->model, table);
+  DeclareWorkers(options, table);
   DeclareServing(options, table);
   DeclareBatching(options, table);
 }
@@ -173,6 +196,7 @@ absl::Status ServeOptions::CompleteBatching() {
   batcher.max_queued = scheduler.max_queued;
   batcher.ageing = scheduler.ageing;
   batcher.refuse_late = refuse_late;
+  batcher.recovery_timeout = scheduler.recovery_timeout;
   return absl::OkStatus();
 }
 
@@ -182,6 +206,12 @@ absl::Status ServeOptions::Complete() {
   if (metrics.listen != "off") RETURN_IF_ERROR(CheckAddress("--metrics", metrics.listen));
   if (step_timeout < absl::Milliseconds(1))
     return absl::InvalidArgumentError("--step-timeout: must be at least 0.001 seconds");
+  for (const auto& [name, value] : {std::pair("--shard-silence", workers.silence),
+                                    {"--join-timeout", workers.join_timeout},
+                                    {"--start-timeout", workers.start_timeout},
+                                    {"--recovery-timeout", scheduler.recovery_timeout}})
+    if (value < absl::Milliseconds(1))
+      return absl::InvalidArgumentError(absl::StrCat(name, ": must be at least 0.001 seconds"));
   if (server.calls.client_stall < absl::Milliseconds(1))
     return absl::InvalidArgumentError("--client-stall-timeout: must be at least 0.001 seconds");
   RETURN_IF_ERROR(CompleteBatching());

@@ -11,8 +11,22 @@
 #include "server/metrics.h"
 #include "server/server.h"
 #include "server/serving_plan.h"
+#include "shard/remote/credentials.h"
 
 namespace penstock {
+
+// Where ranks run, when not as threads of the server, and how long others are waited for.
+struct WorkerSettings {
+  std::string places = "auto";
+  ShardSecurity security;
+  absl::Duration silence = absl::Seconds(10);
+  absl::Duration join_timeout = absl::Seconds(10);
+  absl::Duration start_timeout = absl::Seconds(60);
+
+  // Whether they are threads of the server: "auto" has them be so if there is one only.
+  bool threads(int ranks) const { return places == "threads" || (places == "auto" && ranks == 1); }
+  bool remote() const { return places != "auto" && places != "threads" && places != "processes"; }
+};
 
 // Everything `serve` and `plan` can be told: the options of the parts, side by side.
 struct ServeOptions {
@@ -22,6 +36,7 @@ struct ServeOptions {
   ServerOptions server;
   RequestLimits limits;
   MetricsOptions metrics;
+  WorkerSettings workers;
   bool refuse_late = false;
   absl::Duration step_timeout = absl::Seconds(60);
   std::string batching = "continuous";

@@ -54,6 +54,7 @@ class BatchObserver {
   virtual void OnBatch(const BatchReport& report) = 0;  // committed
   virtual bool wants_shares() const { return false; }
   virtual void OnEncoded(const EncodeFinish& finish) = 0;  // a request has ended, well or not
+  virtual void OnRecovery(const RecoveryReport& /*report*/) {}
   // running: requests in steps in flight; waiting: in the queue.
   virtual void OnState(const SchedulerState& state) = 0;
 };

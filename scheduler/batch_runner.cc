@@ -80,11 +80,16 @@ void BatchRunner::Accept(std::unique_ptr<QueuedRequest> request) {
 
 bool BatchRunner::Prepare() {
   DropLate();
+  if (steps_.empty()) {
+    if (const absl::Status lost = recovery_.unnoticed(); !lost.ok()) Fail(lost);
+  }
   if (!recovery_.active()) return Fill();
   if (!recovery_.TryRestart(clock_())) return false;
   if (recovery_.healthy()) {
     next_step_ = 0;
     last_progress_ = clock_();
+    observer_.OnRecovery({.taken = last_progress_ - recovery_.began(), .tokens = lost_tokens_});
+    lost_tokens_ = 0;
   } else if (!lost().ok()) {
     CloseAll(lost());
   }
@@ -199,6 +204,7 @@ void BatchRunner::Fail(const absl::Status& status) {
   recovery_.Begin(status, clock_());
   std::deque<LaunchedStep> failed;
   failed.swap(steps_);
+  for (const LaunchedStep& step : failed) lost_tokens_ += step.tokens;
   for (LaunchedStep& step : failed)
     for (auto& request : step.requests)
       if (++request->failures < kMaxFailures) {

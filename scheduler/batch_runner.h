@@ -94,6 +94,7 @@ class BatchRunner {
   BatchPlanner planner_;
   DeliveryOrder delivery_;
   ExecutorRecovery recovery_;
+  int64_t lost_tokens_ = 0;  // of the steps that failed since the last recovery
   ServiceEstimate estimate_;
   std::deque<LaunchedStep> steps_;  // in flight, oldest first
   int64_t next_step_ = 0;           // in the executor's epoch

@@ -7,6 +7,7 @@ namespace penstock {
 void ExecutorRecovery::Begin(const absl::Status& cause, absl::Time now) {
   executor_.Abort(cause);
   backoff_.emplace(cause, now, allowed_);
+  began_ = now;
 }
 
 bool ExecutorRecovery::TryRestart(absl::Time now) {

@@ -18,9 +18,13 @@ class ExecutorRecovery {
 
   // A step has failed with `cause` at `now`.
   void Begin(const absl::Status& cause, absl::Time now);
+  // An error that has not begun a recovery yet: of a rank that was lost while no step was
+  // outstanding, for instance.
+  absl::Status unnoticed() const { return healthy() ? executor_.status() : absl::OkStatus(); }
   // Tries a restart that is due. False: there is none.
   bool TryRestart(absl::Time now);
-  void GiveUp() { backoff_.reset(); }  // no further attempt
+  void GiveUp() { backoff_.reset(); }          // no further attempt
+  absl::Time began() const { return began_; }  // the last time
 
   bool active() const { return backoff_.has_value(); }
   bool healthy() const { return !active() && lost_.ok(); }
@@ -35,6 +39,7 @@ class ExecutorRecovery {
   const absl::Duration allowed_;
   std::optional<RestartBackoff> backoff_;
   absl::Status lost_;
+  absl::Time began_ = absl::InfinitePast();
 };
 
 }  // namespace penstock

@@ -30,6 +30,7 @@ class GenerationEstimate final : public SchedulerObserver {
   }
   void OnFinish(const FinishReport& report) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnPreempt() override { next_.OnPreempt(); }
+  void OnRecovery(const RecoveryReport& report) override { next_.OnRecovery(report); }
   void OnState(const SchedulerState& state) override { next_.OnState(state); }
 
   // Zero where nothing is known yet.

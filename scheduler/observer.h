@@ -33,6 +33,12 @@ struct StepReport {
   double seconds() const { return absl::ToDoubleSeconds(committed - launched); }
 };
 
+// An executor that had failed works again.
+struct RecoveryReport {
+  absl::Duration taken{};  // since the failure was noticed
+  int64_t tokens = 0;      // computed before, to be computed again
+};
+
 // How a sequence ended. Cancelled by its reader: status is Cancelled.
 struct FinishReport {
   FinishReason reason = FinishReason::kNone;
@@ -72,6 +78,7 @@ class SchedulerObserver {
   virtual void OnPrefix(int32_t /*prompt_tokens*/, int32_t /*cached*/) {}
   virtual void OnFinish(const FinishReport& report) = 0;  // a stream was closed
   virtual void OnPreempt() = 0;
+  virtual void OnRecovery(const RecoveryReport& /*report*/) {}
   virtual void OnState(const SchedulerState& state) = 0;
 };
 

@@ -12,6 +12,8 @@ namespace {
 
 // How long a cancellation may go unnoticed while requests are held back.
 constexpr absl::Duration kPoll = absl::Milliseconds(50);
+// How long the loss of a rank may go unnoticed while there is nothing to do.
+constexpr absl::Duration kIdlePoll = absl::Milliseconds(250);
 
 int32_t LimitOr(int32_t wanted, int32_t allowed) {
   return wanted > 0 ? std::min(wanted, allowed) : allowed;
@@ -188,12 +190,8 @@ bool RequestBatcher::AwaitWork() {
     mutex_.AssertHeld();
     return !submitted_.empty() || (idle && stopping());
   };
-  if (idle && next == absl::InfiniteFuture()) {
-    mutex_.Await(called);
-  } else {
-    mutex_.AwaitFor(called, absl::ToChronoNanoseconds(
-                                std::clamp(next - clock_(), absl::ZeroDuration(), kPoll)));
-  }
+  mutex_.AwaitFor(called, absl::ToChronoNanoseconds(std::clamp(
+                              next - clock_(), absl::ZeroDuration(), idle ? kIdlePoll : kPoll)));
   return !(idle && stopping() && submitted_.empty());
 }
 

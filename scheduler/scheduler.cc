@@ -14,6 +14,8 @@ namespace {
 
 // How long a cancellation or a deadline may go unnoticed while no step can be launched.
 constexpr absl::Duration kPoll = absl::Milliseconds(50);
+// How long the loss of a rank may go unnoticed while there is nothing to do.
+constexpr absl::Duration kIdlePoll = absl::Milliseconds(250);
 
 int32_t LimitOr(int32_t wanted, int32_t allowed) {
   return wanted > 0 ? std::min(wanted, allowed) : allowed;
@@ -143,11 +145,7 @@ bool Scheduler::AwaitWork() {
     mutex_.AssertHeld();
     return !submitted_.empty() || (idle && stopping());
   };
-  if (idle && retry == absl::InfiniteFuture()) {
-    mutex_.Await(called);
-  } else {
-    mutex_.AwaitFor(called, UntilAtMost(retry, kPoll));
-  }
+  mutex_.AwaitFor(called, UntilAtMost(retry, idle ? kIdlePoll : kPoll));
   return !(idle && stopping() && submitted_.empty());
 }
 

@@ -27,7 +27,9 @@ void SequenceRunner::BlameSequencesInFlight(const absl::Status& status) {
                                                   " times in a row: ", status.message())));
 }
 
+// The steps in flight, and whatever the KV cache held, are worth nothing any more.
 void SequenceRunner::ForgetSteps() {
+  for (const auto& sequence : table_.running()) lost_tokens_ += sequence->computed;
   steps_.clear();
   sampling_steps_ = 0;
   table_.ForgetSteps();
@@ -38,6 +40,8 @@ bool SequenceRunner::TryRestart() {
   if (recovery_.healthy()) {
     next_step_ = 0;
     last_progress_ = absl::Now();
+    observer_.OnRecovery({.taken = last_progress_ - recovery_.began(), .tokens = lost_tokens_});
+    lost_tokens_ = 0;
   } else if (!recovery_.lost().ok()) {
     CloseAll(recovery_.lost());
   }

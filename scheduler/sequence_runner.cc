@@ -72,6 +72,9 @@ void SequenceRunner::Accept(std::unique_ptr<Sequence> sequence) {
 
 bool SequenceRunner::Prepare() {
   DropEnded();
+  if (steps_.empty()) {
+    if (const absl::Status lost = recovery_.unnoticed(); !lost.ok()) Fail(lost);
+  }
   if (recovery_.active()) return TryRestart();
   const bool launched = Fill();
   if (!launched && AllPaused()) last_progress_ = absl::Now();  // it is the readers who stand still

@@ -102,6 +102,7 @@ class SequenceRunner {
   size_t next_waiting_check_ = 0;
   absl::Time last_progress_ = absl::InfinitePast();
   ExecutorRecovery recovery_;
+  int64_t lost_tokens_ = 0;  // computed in vain since the last recovery
 };
 
 }  // namespace penstock

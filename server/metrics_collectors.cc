@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shard/base/host_memory.h"
 
 namespace penstock {
 namespace {
@@ -49,14 +50,6 @@ double CpuSeconds() {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
-
-// Second field of /proc/self/statm, in pages; -1 when it cannot be read.
-double ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  double size = 0, resident = 0;
-  if (!(file >> size >> resident)) return -1;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 double OpenFiles() {
@@ -102,6 +95,35 @@ PipelineStats StageCollector::Look(int replica) const {
 }
 
 std::vector<MetricFamily> StageCollector::Collect() const {
+  MutexLock lock(&mutex_);
+  if (executors_.empty()) return {};
+  std::vector<MetricFamily> families = CollectStages();
+  for (MetricFamily& family : CollectRanks()) families.push_back(std::move(family));
+  return families;
+}
+
+std::vector<MetricFamily> StageCollector::CollectRanks() const {
+  MetricFamily up =
+      Family("penstock_shard_up", "Whether the rank's process can be used.", MetricType::Gauge);
+  MetricFamily restarts = Family("penstock_shard_restarts_total",
+                                 "Times the rank was brought back.", MetricType::Counter);
+  MetricFamily resident =
+      Family("penstock_shard_resident_bytes", "Memory of the rank's process.", MetricType::Gauge);
+  for (const auto& [replica, executor] : executors_) {
+    const PipelineStats stats = executor->Stats();
+    for (size_t i = 0; i < stats.ranks.size(); ++i) {
+      const std::vector<ClientMetric::Label> labels = {
+          {"model", model_}, {"replica", absl::StrCat(replica)}, {"rank", absl::StrCat(i)}};
+      Add(stats.ranks[i].up ? 1 : 0, labels, &up);
+      Add(static_cast<double>(stats.ranks[i].restarts), labels, &restarts);
+      Add(static_cast<double>(stats.ranks[i].resident_bytes), labels, &resident);
+    }
+  }
+  if (up.metric.empty()) return {};
+  return {std::move(up), std::move(restarts), std::move(resident)};
+}
+
+std::vector<MetricFamily> StageCollector::CollectStages() const {
   MetricFamily busy =
       Family("penstock_stage_busy_seconds_total", "Computing.", MetricType::Counter);
   MetricFamily bubble = Family("penstock_stage_bubble_seconds_total",
@@ -110,8 +132,6 @@ std::vector<MetricFamily> StageCollector::Collect() const {
       Family("penstock_stage_idle_seconds_total", "No step in flight.", MetricType::Counter);
   MetricFamily transfer = Family("penstock_stage_transfer_seconds_total",
                                  "Moving activations between stages.", MetricType::Counter);
-  MutexLock lock(&mutex_);
-  if (executors_.empty()) return {};
   for (const auto& [replica, executor] : executors_) {
     const PipelineStats stats = executor->Stats();
     for (size_t i = 0; i < stats.stages.size(); ++i) {
@@ -130,9 +150,9 @@ std::vector<MetricFamily> ProcessCollector::Collect() const {
   std::vector<MetricFamily> families;
   families.push_back(Single("process_cpu_seconds_total", "User and system CPU time.",
                             MetricType::Counter, CpuSeconds()));
-  if (const double bytes = ResidentBytes(); bytes >= 0)
-    families.push_back(
-        Single("process_resident_memory_bytes", "Resident memory.", MetricType::Gauge, bytes));
+  if (const int64_t bytes = ResidentBytes(); bytes > 0)
+    families.push_back(Single("process_resident_memory_bytes", "Resident memory.",
+                              MetricType::Gauge, static_cast<double>(bytes)));
   if (const double files = OpenFiles(); files >= 0)
     families.push_back(
         Single("process_open_fds", "Open file descriptors.", MetricType::Gauge, files));

@@ -18,6 +18,8 @@ namespace penstock {
 //   penstock_stage_{busy,bubble,idle,transfer}_seconds_total{model, replica, stage}
 // busy: computing. bubble: not computing though a step was in flight. idle: nothing in flight.
 // transfer: moving activations. busy + bubble + idle is the time since creation.
+// And of ranks in processes of their own:
+//   penstock_shard_{up, restarts_total, resident_bytes}{model, replica, rank}
 class StageCollector final : public prometheus::Collectable {
  public:
   explicit StageCollector(std::string model) : model_(std::move(model)) {}
@@ -29,6 +31,9 @@ class StageCollector final : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  std::vector<prometheus::MetricFamily> CollectStages() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<prometheus::MetricFamily> CollectRanks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const std::string model_;
   mutable Mutex mutex_;
   std::map<int, const Executor*> executors_ ABSL_GUARDED_BY(mutex_);  // by replica

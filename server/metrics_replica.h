@@ -29,6 +29,7 @@ class ReplicaMetrics final : public SchedulerObserver, public BatchObserver {
   void OnPrefix(int32_t prompt_tokens, int32_t cached) override;
   void OnFinish(const FinishReport& report) override;
   void OnPreempt() override;
+  void OnRecovery(const RecoveryReport& report) override { sequences_.OnRecovery(report); }
 
   void OnBatch(const BatchReport& report) override;
   void OnEncoded(const EncodeFinish& finish) override;

@@ -75,6 +75,10 @@ SequenceMetrics::SequenceMetrics(MetricRegistry& registry)
       prefix_hits_(registry.Counter("prefix_cache_hits_total", "Of those, found.")),
       preemptions_(registry.Counter("preemptions_total", "Sequences put back to be recomputed.",
                                     {{"kind", "recompute"}})),
+      recovery_seconds_(registry.Histogram(
+          "recovery_seconds", "From a failed step to an executor that works.", LongSeconds())),
+      recomputed_tokens_(registry.Counter("recomputed_tokens_total",
+                                          "Tokens computed again after the executor had failed.")),
       prefill_(MakePhase(registry, "prefill")),
       decode_(MakePhase(registry, "decode")),
       encode_(MakePhase(registry, "encode")) {
@@ -116,6 +120,11 @@ void SequenceMetrics::OnPrefix(int32_t prompt_tokens, int32_t cached) {
 
 void SequenceMetrics::OnPreempt() {
   if (serving()) preemptions_.Increment();
+}
+
+void SequenceMetrics::OnRecovery(const RecoveryReport& report) {
+  recovery_seconds_.Observe(absl::ToDoubleSeconds(report.taken));
+  recomputed_tokens_.Increment(static_cast<double>(report.tokens));
 }
 
 void SequenceMetrics::OnScheduled(absl::Time arrival, absl::Time scheduled, int32_t prompt_tokens) {

@@ -50,6 +50,7 @@ class SequenceMetrics {
   void OnFinish(const FinishReport& report);
   void OnEncoded(const EncodeFinish& finish);
   void OnPreempt();
+  void OnRecovery(const RecoveryReport& report);
   void AddGenerated(int64_t tokens) { generated_.Increment(static_cast<double>(tokens)); }
   ObservationBatch InterToken() const { return {inter_token_seconds_, ShortSeconds()}; }
 
@@ -80,6 +81,8 @@ class SequenceMetrics {
   prometheus::Counter& prefix_queries_;
   prometheus::Counter& prefix_hits_;
   prometheus::Counter& preemptions_;
+  prometheus::Histogram& recovery_seconds_;
+  prometheus::Counter& recomputed_tokens_;
   const PhaseMetrics prefill_, decode_, encode_;
   std::array<prometheus::Counter*, 4> flushes_{};  // by FlushReason
   std::map<std::string, prometheus::Counter*, std::less<>> finished_;

@@ -1,7 +1,6 @@
 #include "shard/rank_threads.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,24 +9,9 @@
 #include "shard/base/thread_name.h"
 
 namespace penstock {
-namespace {
-
-double Seconds(std::chrono::steady_clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-// Down to a multiple of about a microsecond, of which sums and differences are exact: who takes
-// bubble and idle time for counters sees none of them fall by a rounding error.
-double Grains(double seconds) {
-  constexpr double kPerSecond = 1 << 20;
-  return std::floor(seconds * kPerSecond) / kPerSecond;
-}
-
-}  // namespace
-
 RankThreads::RankThreads(const ShardPlan& plan, const GroupOptions& groups,
                          std::vector<std::unique_ptr<Shard>> shards)
-    : plan_(plan), groups_(groups) {
+    : plan_(plan), groups_(groups), ledger_(plan) {
   {
     MutexLock lock(&mutex_);
     for (auto& shard : shards) {
@@ -71,33 +55,25 @@ void RankThreads::Connect() {
 
 void RankThreads::Launch(std::shared_ptr<const StepBatch> batch) {
   MutexLock lock(&mutex_);
-  ++unclaimed_;
-  if (!failure_.ok()) return;  // Wait() will tell
-  SetOutstanding(outstanding_ + 1);
-  Unfinished& step = unfinished_.emplace_back();
-  step.missing = plan_.pipeline();
-  step.result.step = batch->step;
-  step.result.stages.resize(static_cast<size_t>(plan_.pipeline()));
+  if (!failure_.ok()) return ledger_.LaunchLost();  // Wait() will tell
+  ledger_.Launch(batch->step);
   steps_.push_back(std::move(batch));
 }
 
 absl::StatusOr<StepResult> RankThreads::Wait(std::chrono::milliseconds timeout) {
   MutexLock lock(&mutex_);
-  if (failure_.ok() && unclaimed_ == 0)
+  if (failure_.ok() && ledger_.unclaimed() == 0)
     return absl::FailedPreconditionError("no step is outstanding");
   const bool met = mutex_.AwaitFor(
       [this] {
         mutex_.AssertHeld();
-        return !results_.empty() || !failure_.ok();
+        return ledger_.has_result() || !failure_.ok();
       },
       timeout);
   if (!met)
     Fail(absl::DeadlineExceededError(absl::StrCat(Late(), " after ", timeout.count(), " ms")));
   if (!failure_.ok()) return Detached(failure_);
-  --unclaimed_;
-  StepResult result = std::move(results_.front());
-  results_.pop_front();
-  return result;
+  return ledger_.Take();
 }
 
 void RankThreads::Abort(const absl::Status& why) {
@@ -109,7 +85,7 @@ void RankThreads::Fail(const absl::Status& why) {
   if (!failure_.ok()) return;
   failure_ = why.ok() ? absl::CancelledError("aborted") : Detached(why);
   for (Rank& rank : ranks_) rank.shard->Abort(failure_);
-  SetOutstanding(0);
+  ledger_.Stop();
 }
 
 absl::Status RankThreads::Restart(std::chrono::milliseconds timeout) {
@@ -125,10 +101,8 @@ absl::Status RankThreads::Restart(std::chrono::milliseconds timeout) {
   for (Rank& rank : ranks_) RETURN_IF_ERROR(rank.shard->Ready());
   ++epoch_;
   steps_.clear();
-  unfinished_.clear();
-  results_.clear();
+  ledger_.Clear();
   first_step_ = 0;
-  unclaimed_ = 0;
   Connect();
   failure_ = absl::OkStatus();
   return absl::OkStatus();
@@ -181,37 +155,19 @@ void RankThreads::Give(size_t index, absl::StatusOr<StepResult> result) {
   rank.running = false;
   rank.stats = rank.shard->stats();
   if (!result.ok()) return Fail(result.status());
-  if (failure_.ok() && plan_.tensor_rank(static_cast<int>(index)) == 0)
-    Gather(index, *std::move(result));
-}
-
-void RankThreads::Gather(size_t index, StepResult share) {
-  const int rank = static_cast<int>(index);
-  // Ranks that succeed have run the steps of this epoch in order, from step 0.
-  Unfinished& step = unfinished_[static_cast<size_t>(share.step - unfinished_.front().result.step)];
-  const StageTiming timing = share.stages.front();
-  if (rank == plan_.driver()) {
-    share.stages = std::move(step.result.stages);
-    step.result = std::move(share);
-  }
-  step.result.stages[static_cast<size_t>(plan_.stage(rank))] = timing;
-  --step.missing;
-  for (; !unfinished_.empty() && unfinished_.front().missing == 0; unfinished_.pop_front()) {
-    results_.push_back(std::move(unfinished_.front().result));
-    SetOutstanding(outstanding_ - 1);
-  }
-}
-
-void RankThreads::SetOutstanding(int count) {
-  const Clock::time_point now = Clock::now();
-  if (outstanding_ == 0 && count > 0) active_since_ = now;
-  if (outstanding_ > 0 && count == 0) active_ += now - active_since_;
-  outstanding_ = count;
+  if (!failure_.ok()) return;
+  const absl::Status sound = ledger_.Add(static_cast<int>(index), *std::move(result));
+  if (!sound.ok()) Fail(sound);
 }
 
 int RankThreads::outstanding() const {
   MutexLock lock(&mutex_);
-  return unclaimed_;
+  return ledger_.unclaimed();
+}
+
+absl::Status RankThreads::failure() const {
+  MutexLock lock(&mutex_);
+  return Detached(failure_);
 }
 
 uint64_t RankThreads::epoch() const {
@@ -221,17 +177,12 @@ uint64_t RankThreads::epoch() const {
 
 PipelineStats RankThreads::Stats() const {
   MutexLock lock(&mutex_);
-  const Clock::time_point now = Clock::now();
-  PipelineStats stats;
-  const Clock::duration active =
-      active_ + (outstanding_ > 0 ? now - active_since_ : Clock::duration::zero());
-  stats.active = Grains(Seconds(active));
-  stats.elapsed = stats.active + Grains(Seconds(now - created_ - active));
+  PipelineStats stats = ledger_.Time();
   for (int stage = 0; stage < plan_.pipeline(); ++stage) {
     const Rank& rank = ranks_[static_cast<size_t>(stage * plan_.tensor())];
     stats.stages.push_back(rank.stats);
     double& busy = stats.stages.back().busy;
-    busy = rank.busy.Tell(Grains(busy + rank.shard->computing_seconds()), stats.active);
+    busy = rank.busy.Tell(StepLedger::Grains(busy + rank.shard->computing_seconds()), stats.active);
   }
   return stats;
 }

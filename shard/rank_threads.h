@@ -16,6 +16,7 @@
 #include "shard/memory_plan.h"
 #include "shard/model/shard_plan.h"
 #include "shard/shard.h"
+#include "shard/step_ledger.h"
 
 namespace penstock {
 
@@ -36,11 +37,11 @@ class RankThreads {
   absl::Status Restart(std::chrono::milliseconds timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   int outstanding() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status failure() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t epoch() const ABSL_LOCKS_EXCLUDED(mutex_);
   PipelineStats Stats() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Rank {
     std::unique_ptr<Shard> shard;
     int64_t taken = 0;     // steps of this epoch it has begun
@@ -48,41 +49,27 @@ class RankThreads {
     StageStats stats;
     mutable BusyMeter busy;
   };
-  // A launched step that some stage has not given its share of.
-  struct Unfinished {
-    StepResult result;
-    int missing = 0;  // stages
-  };
 
   void Loop(size_t index);
   // Waits for the next step; null at the end.
   std::shared_ptr<const StepBatch> Take(size_t index) ABSL_LOCKS_EXCLUDED(mutex_);
   void Give(size_t index, absl::StatusOr<StepResult> result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds the share of a stage, by its first rank, to the step's result.
-  void Gather(size_t index, StepResult share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Late() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetOutstanding(int count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ShardPlan plan_;
   const GroupOptions groups_;
-  const Clock::time_point created_ = Clock::now();
 
   mutable Mutex mutex_;
   std::vector<Rank> ranks_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<const StepBatch>> steps_ ABSL_GUARDED_BY(mutex_);
   int64_t first_step_ ABSL_GUARDED_BY(mutex_) = 0;  // steps_.front()'s place in this epoch
-  std::deque<Unfinished> unfinished_ ABSL_GUARDED_BY(mutex_);  // oldest first
-  std::deque<StepResult> results_ ABSL_GUARDED_BY(mutex_);
+  StepLedger ledger_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  int outstanding_ ABSL_GUARDED_BY(mutex_) = 0;  // launched, the result not yet there
-  int unclaimed_ ABSL_GUARDED_BY(mutex_) = 0;    // launched, not yet waited for
-  Clock::duration active_ ABSL_GUARDED_BY(mutex_){};
-  Clock::time_point active_since_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

@@ -1,13 +1,12 @@
 #include "shard/shard_group.h"
 
 #include <algorithm>
-#include <thread>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "shard/base/cpus.h"
 #include "shard/base/status_macros.h"
-#include "shard/base/thread_name.h"
 #include "shard/rank_threads.h"
 #include "shard/step_check.h"
 
@@ -38,6 +37,7 @@ class ShardGroup final : public Executor {
   absl::StatusOr<StepResult> Wait() override { return ranks_.Wait(timeout_); }
   void Abort(absl::Status why) override { ranks_.Abort(why); }
   absl::Status Restart() override { return ranks_.Restart(timeout_); }
+  absl::Status status() const override { return ranks_.failure(); }
   PipelineStats Stats() const override { return ranks_.Stats(); }
 
  private:
@@ -56,28 +56,6 @@ class ShardGroup final : public Executor {
   RankThreads ranks_;
 };
 
-// One rank's shard, read and packed by the calling thread.
-absl::StatusOr<std::unique_ptr<Shard>> LoadShard(const Checkpoint& checkpoint,
-                                                 const ModelSpec& spec, const ShardPlan& plan,
-                                                 int rank, const ShardGroupOptions& options,
-                                                 const CpuOptions& cpu, ReadProgress* progress) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(cpu));
-  const MemoryPlanOptions& memory = options.memory.options;
-  ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                   LoadModel(spec, plan, rank, memory.dtype, memory.max_context, checkpoint,
-                             *backend, progress));
-  return Shard::Create(spec, plan, rank, options.memory, std::move(backend), std::move(model));
-}
-
-absl::Status CheckSignatures(const std::vector<std::unique_ptr<Shard>>& shards) {
-  for (size_t rank = 1; rank < shards.size(); ++rank)
-    if (shards[rank]->signature() != shards[0]->signature())
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank, " computes as ", shards[rank]->signature(), ", rank 0 as ",
-                       shards[0]->signature(), "; their results would differ"));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> LoadShardGroup(const Checkpoint& checkpoint,
@@ -85,30 +63,13 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadShardGroup(const Checkpoint& check
                                                          const ShardPlan& plan,
                                                          const ShardGroupOptions& options,
                                                          LoadProgress* progress) {
-  const int count = plan.ranks(), cpus = AvailableCpus(), all_ranks = count * options.replicas;
-  if (progress != nullptr && std::ssize(progress->ranks) < count)
-    return absl::InvalidArgumentError("LoadProgress has fewer ranks than the plan");
+  const int cpus = AvailableCpus(), all_ranks = plan.ranks() * options.replicas;
   CpuOptions cpu = options.cpu;
   if (cpu.threads == 0) cpu.threads = std::max(1, cpus / all_ranks);
-
-  std::vector<absl::StatusOr<std::unique_ptr<Shard>>> loaded;
-  for (int rank = 0; rank < count; ++rank) loaded.push_back(absl::UnknownError("not loaded"));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank)
-    threads.emplace_back([&, rank] {
-      NameThread(absl::StrCat("compute ", rank));  // inherited by the threads of its backend
-      const auto at = static_cast<size_t>(rank);
-      ReadProgress* mine = progress == nullptr ? nullptr : &progress->ranks[at];
-      loaded[at] = LoadShard(checkpoint, spec, plan, rank, options, cpu, mine);
-    });
-  for (std::thread& thread : threads) thread.join();
-
-  std::vector<std::unique_ptr<Shard>> shards;
-  for (auto& shard : loaded) {
-    if (!shard.ok()) return shard.status();
-    shards.push_back(*std::move(shard));
-  }
-  RETURN_IF_ERROR(CheckSignatures(shards));
+  std::vector<int> ranks(static_cast<size_t>(plan.ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  ASSIGN_OR_RETURN(std::vector<std::unique_ptr<Shard>> shards,
+                   LoadShards(checkpoint, spec, plan, ranks, options.memory, cpu, progress));
   const bool spin = all_ranks * cpu.threads <= cpus;
   return std::make_unique<ShardGroup>(spec, plan, options, spin, std::move(shards));
 }

@@ -9,6 +9,7 @@
 #include "shard/api/executor.h"
 #include "shard/backend/cpu/cpu_backend.h"
 #include "shard/checkpoint/checkpoint.h"
+#include "shard/load_shards.h"
 #include "shard/memory_plan.h"
 #include "shard/model/model_spec.h"
 #include "shard/model/shard_plan.h"
@@ -20,12 +21,6 @@ struct ShardGroupOptions {
   std::chrono::milliseconds step_timeout{60000};
   CpuOptions cpu;    // threads 0: the process's CPUs divided by all ranks, at least one
   int replicas = 1;  // groups of this size that will share the CPUs, this one included
-};
-
-// Bytes read per rank while loading; show it from another thread.
-struct LoadProgress {
-  explicit LoadProgress(int count) : ranks(static_cast<size_t>(count)) {}
-  std::vector<ReadProgress> ranks;
 };
 
 // All ranks of one replica as threads of this process, with LocalComm between them.

@@ -34,10 +34,17 @@ struct StageStats {
   double busy = 0;      // computing
   double transfer = 0;  // moving activations to or from a neighbour (waiting for one excluded)
 };
+// A rank that runs in a process of its own.
+struct RankStats {
+  bool up = true;
+  int64_t restarts = 0;        // of its process, or of the connection to it
+  int64_t resident_bytes = 0;  // of its process
+};
 struct PipelineStats {
   double elapsed = 0;
   double active = 0;  // with at least one step in flight
-  std::vector<StageStats> stages;
+  std::vector<StageStats> stages{};
+  std::vector<RankStats> ranks{};  // empty: they are threads of this process
 };
 
 // Runs forward steps. A Shard runs one rank, a ShardGroup several, a remote one another host's;
@@ -63,6 +70,10 @@ class Executor {
   // After an error or Abort: forgets outstanding steps and the KV cache, keeps the weights, begins
   // a new epoch with step 0. An error means the executor is lost for good or should be tried later.
   virtual absl::Status Restart() = 0;
+
+  // Why everything fails until Restart(); OK while nothing is known to be wrong. Tells of a lost
+  // rank even when no step is outstanding. Thread-safe.
+  virtual absl::Status status() const { return absl::OkStatus(); }
 
   // Of the next step to launch.
   virtual uint64_t epoch() const = 0;

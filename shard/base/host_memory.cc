@@ -1,5 +1,7 @@
 #include "shard/base/host_memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -42,5 +44,12 @@ int64_t CgroupBytes() {
 }  // namespace
 
 int64_t AvailableHostBytes() { return std::min(MachineBytes(), CgroupBytes()); }
+
+// Second field of /proc/self/statm, in pages.
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  return file >> size >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
 
 }  // namespace penstock

@@ -8,4 +8,7 @@ namespace penstock {
 // have left. Reads /proc and /sys.
 int64_t AvailableHostBytes();
 
+// Of this process; 0 when it cannot be told.
+int64_t ResidentBytes();
+
 }  // namespace penstock

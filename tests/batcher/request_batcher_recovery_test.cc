@@ -67,6 +67,17 @@ TEST(BatcherRecoveryTest, WhatMakesStepsFailIsFoundAloneAndEnds) {
   EXPECT_THAT(harness.executor.violations(), IsEmpty());
 }
 
+TEST(BatcherRecoveryTest, ALossWithNothingToDoIsRepairedBeforeTheNextRequest) {
+  BatcherHarness harness;
+  harness.executor.Abort(absl::UnavailableError("a rank died while idle"));
+  harness.batcher.Step();
+  EXPECT_EQ(harness.executor.restarts(), 1);
+  EXPECT_TRUE(harness.batcher.state().healthy);
+  auto asker = harness.Ask(MakeInput(1, 4));
+  for (int i = 0; i < 10 && !asker->ended(); ++i) harness.batcher.Step();
+  EXPECT_TRUE(asker->right(3)) << asker->status();
+}
+
 TEST(BatcherRecoveryTest, UnavailableWhenItDoesNotComeBack) {
   BatcherHarness harness({.recovery_timeout = absl::Seconds(2)});
   harness.executor.set_failing_restarts(1000000);

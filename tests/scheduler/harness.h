@@ -31,6 +31,10 @@ class RecordingObserver : public SchedulerObserver {
     finishes_.push_back({report.reason, report.status, report.prompt_tokens, report.output_tokens});
   }
   void OnPreempt() override { ++preemptions; }
+  void OnRecovery(const RecoveryReport& report) override {
+    ++recoveries;
+    recomputed += report.tokens;
+  }
   void OnState(const SchedulerState& state) override {
     if (!state.healthy) was_unhealthy = true;
   }
@@ -43,7 +47,8 @@ class RecordingObserver : public SchedulerObserver {
     return steps_;
   }
 
-  std::atomic<int> tokens{0}, preemptions{0};
+  std::atomic<int> tokens{0}, preemptions{0}, recoveries{0};
+  std::atomic<int64_t> recomputed{0};
   std::atomic<bool> was_unhealthy{false};
 
  private:

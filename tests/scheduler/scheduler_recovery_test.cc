@@ -71,6 +71,44 @@ TEST(SchedulerRecoveryTest, AResultOfAnotherStepIsAFailure) {
   EXPECT_EQ(harness.executor.restarts(), 1);
 }
 
+TEST(SchedulerRecoveryTest, ALossWithNothingToDoIsRepairedBeforeTheNextRequest) {
+  Harness harness;
+  harness.scheduler.Step();
+  harness.executor.set_failing_restarts(1);
+  harness.executor.Abort(absl::UnavailableError("a rank died while idle"));
+  harness.scheduler.Step();
+  EXPECT_FALSE(harness.scheduler.state().healthy);
+  StepToEnd(harness);
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (!harness.scheduler.state().healthy && absl::Now() < end) harness.scheduler.Step();
+  EXPECT_EQ(harness.executor.restarts(), 2);
+  EXPECT_EQ(harness.observer.recoveries, 1);
+  EXPECT_EQ(harness.observer.recomputed, 0);
+}
+
+TEST(SchedulerRecoveryTest, TheSchedulersThreadNoticesALossWhileIdle) {
+  Harness harness;
+  harness.scheduler.Start();
+  harness.executor.Abort(absl::UnavailableError("a rank died while idle"));
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (harness.executor.restarts() == 0 && absl::Now() < end)
+    absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(harness.executor.restarts(), 1);
+}
+
+TEST(SchedulerRecoveryTest, WhatIsComputedAgainIsCounted) {
+  Harness harness;
+  Client client(MakeRequest(1, 5, 20));
+  ASSERT_TRUE(harness.Submit(client).ok());
+  for (int i = 0; i < 4; ++i) harness.scheduler.Step();
+  const auto drawn = static_cast<int64_t>(harness.observer.tokens) + 1;
+  harness.executor.Abort(absl::UnavailableError("a rank died"));
+  StepToEnd(harness);
+  EXPECT_EQ(harness.observer.recoveries, 1);
+  EXPECT_GE(harness.observer.recomputed, 5 + drawn - 1);
+  EXPECT_LE(harness.observer.recomputed, 5 + drawn + harness.executor.info().max_in_flight);
+}
+
 TEST(SchedulerRecoveryTest, RestartIsTriedAgain) {
   Harness harness;
   bool failed = false;

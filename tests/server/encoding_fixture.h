@@ -50,6 +50,8 @@ class EncodeServing {
     batcher->Start();
     if (!options.open) return;
     EXPECT_TRUE(server->Open(*context).ok());
+    // Nothing of the warm-up is to be taken for what a test does.
+    EXPECT_TRUE(Eventually([this] { return !batcher->state().has_work(); }));
   }
   EncodeServing() : EncodeServing(Options()) {}
   ~EncodeServing() {

@@ -17,30 +17,34 @@ T Must(absl::StatusOr<T> value) {
 
 }  // namespace
 
-std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options) {
-  const auto checkpoint =
-      Must(Checkpoint::Open(std::string(PENSTOCK_TEST_DATA "/") + options.model));
-  const ModelSpec spec = Must(ParseModelSpec(checkpoint->config()));
+TestModel::TestModel(const TestGroupOptions& options)
+    : path(std::string(PENSTOCK_TEST_DATA "/") + options.model),
+      checkpoint(Must(Checkpoint::Open(path))),
+      spec(Must(ParseModelSpec(checkpoint->config()))) {
   ShardPlanOptions cut;
   cut.tensor = options.tensor;
   cut.pipeline = options.pipeline;
-  const ShardPlan plan = Must(ShardPlan::Create(spec, cut));
-  MemoryPlanOptions memory;
-  memory.dtype = options.dtype;
-  memory.kv_dtype = options.dtype;
-  memory.max_context = std::min(spec.max_context, 64);
-  memory.max_sequences = options.max_sequences;
-  memory.max_step_tokens = options.max_step_tokens;
-  memory.kv_tokens = spec.encoder ? 0 : options.kv_tokens;
-  CpuOptions cpu;
+  plan = Must(ShardPlan::Create(spec, cut));
+  MemoryPlanOptions wanted;
+  wanted.dtype = options.dtype;
+  wanted.kv_dtype = options.dtype;
+  wanted.max_context = std::min(spec.max_context, 64);
+  wanted.max_sequences = options.max_sequences;
+  wanted.max_step_tokens = options.max_step_tokens;
+  wanted.kv_tokens = spec.encoder ? 0 : options.kv_tokens;
   cpu.threads = 1;
   const auto backend = Must(MakeCpuBackend(cpu));
+  memory = Must(PlanMemory(spec, plan, wanted, *backend));
+  if (options.vocab > 0) memory.info.vocab = options.vocab;
+}
+
+std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options) {
+  const TestModel model(options);
   ShardGroupOptions group;
-  group.memory = Must(PlanMemory(spec, plan, memory, *backend));
-  if (options.vocab > 0) group.memory.info.vocab = options.vocab;
+  group.memory = model.memory;
   group.step_timeout = options.step_timeout;
-  group.cpu = cpu;
-  return Must(LoadShardGroup(*checkpoint, spec, plan, group, nullptr));
+  group.cpu = model.cpu;
+  return Must(LoadShardGroup(*model.checkpoint, model.spec, model.plan, group, nullptr));
 }
 
 StepBatch MakeStep(const Executor& executor, int64_t step, const std::vector<Piece>& pieces) {

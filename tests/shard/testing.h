@@ -20,7 +20,19 @@ struct TestGroupOptions {
   std::chrono::milliseconds step_timeout{20000};
 };
 
-// A loaded group of a tiny committed model; a failure to load ends the test program.
+// A tiny committed model, planned; a failure ends the test program.
+struct TestModel {
+  explicit TestModel(const TestGroupOptions& options);
+
+  std::string path;
+  std::unique_ptr<Checkpoint> checkpoint;
+  ModelSpec spec;
+  ShardPlan plan;
+  MemoryPlan memory;
+  CpuOptions cpu;
+};
+
+// A loaded group of one; a failure to load ends the test program.
 std::unique_ptr<Executor> LoadTestGroup(const TestGroupOptions& options);
 
 // One sequence's share of a step: tokens begin..end of `tokens`, with the KV in `blocks`.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shard/base/detached_status.h"
 
 namespace penstock {
 
@@ -145,6 +146,11 @@ absl::Status FakeEncodeExecutor::Restart() {
   next_step_ = 0;
   ++epoch_;
   return absl::OkStatus();
+}
+
+absl::Status FakeEncodeExecutor::status() const {
+  MutexLock lock(&mutex_);
+  return Detached(failure_);
 }
 
 uint64_t FakeEncodeExecutor::epoch() const {

@@ -32,6 +32,7 @@ class FakeEncodeExecutor final : public Executor {
   absl::StatusOr<StepResult> Wait() override ABSL_LOCKS_EXCLUDED(mutex_);
   void Abort(absl::Status why) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Restart() override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status status() const override ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t epoch() const override ABSL_LOCKS_EXCLUDED(mutex_);
   PipelineStats Stats() const override;
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "shard/base/detached_status.h"
 
 namespace penstock {
 
@@ -76,6 +77,11 @@ absl::Status FakeExecutor::Restart() {
   next_launch_ = 0;
   ++epoch_;
   return absl::OkStatus();
+}
+
+absl::Status FakeExecutor::status() const {
+  MutexLock lock(&mutex_);
+  return Detached(failure_);
 }
 
 uint64_t FakeExecutor::epoch() const {
