@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "shard/base/status_macros.h"
+#include "shard/comm/gloo_comm.h"
 #include "shard/comm/local_comm.h"
 #include "shard/comm/shm_comm.h"
 
@@ -49,7 +50,47 @@ absl::StatusOr<std::vector<v1::RankAddress>> GroupJoin::Prepare(const v1::Connec
   std::vector<v1::RankAddress> addresses(ranks_.size());
   for (size_t at = 0; at < ranks_.size(); ++at)
     addresses[at].set_rank(static_cast<uint32_t>(ranks_[at]));
+  for (const Member& member : members)
+    if (member.order->transport() == v1::TRANSPORT_TCP)
+      RETURN_IF_ERROR(Listen(member, order, &addresses[member.at]));
   return addresses;
+}
+
+absl::Status GroupJoin::Listen(const Member& member, const v1::Connect& order,
+                               v1::RankAddress* address) {
+  const Key group(member.tensor, member.group);
+  auto& join = network_[{group, member.rank}];
+  ASSIGN_OR_RETURN(join, GlooJoin::Create(data_address_, NameOf(member), member.rank, member.size,
+                                          order.epoch(), OptionsOf(member, order),
+                                          std::chrono::milliseconds(order.join_timeout_ms())));
+  *(member.tensor ? address->mutable_tensor() : address->mutable_pipeline()) = join->address();
+  return absl::OkStatus();
+}
+
+absl::Status GroupJoin::JoinNetwork(const std::vector<Member>& members,
+                                    std::vector<RankGroups>* joined) {
+  std::vector<absl::Status> outcomes(members.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Member& member = members[i];
+    if (member.order->transport() != v1::TRANSPORT_TCP) continue;
+    const auto found = network_.find({Key(member.tensor, member.group), member.rank});
+    if (found == network_.end()) {
+      outcomes[i] = absl::FailedPreconditionError(absl::StrCat(NameOf(member), ": not prepared"));
+      continue;
+    }
+    threads.emplace_back([&, i, join = found->second.get()] {
+      const auto& addresses = members[i].order->addresses();
+      auto communicator = join->Connect({addresses.begin(), addresses.end()});
+      outcomes[i] = communicator.status();
+      if (!communicator.ok()) return;
+      RankGroups& groups = (*joined)[members[i].at];
+      (members[i].tensor ? groups.tensor : groups.pipeline) = *std::move(communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& outcome : outcomes) RETURN_IF_ERROR(outcome);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> GroupJoin::JoinLocal(const Member& member,
@@ -76,7 +117,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> GroupJoin::JoinOne(const Member& m
 absl::StatusOr<std::vector<GroupJoin::RankGroups>> GroupJoin::Join(const v1::Connect& order) {
   ASSIGN_OR_RETURN(const std::vector<Member> members, Members(order));
   std::vector<RankGroups> joined(ranks_.size());
+  RETURN_IF_ERROR(JoinNetwork(members, &joined));
   for (const Member& member : members) {
+    if (member.order->transport() == v1::TRANSPORT_TCP) continue;
     ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, JoinOne(member, order));
     RankGroups& groups = joined[member.at];
     (member.tensor ? groups.tensor : groups.pipeline) = std::move(communicator);

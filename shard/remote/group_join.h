@@ -10,6 +10,7 @@
 #include "proto/penstock/v1/shard.pb.h"
 #include "shard/comm/comm_options.h"
 #include "shard/comm/communicator.h"
+#include "shard/comm/gloo_comm.h"
 #include "shard/memory_plan.h"
 #include "shard/model/shard_plan.h"
 
@@ -47,6 +48,9 @@ class GroupJoin {
   absl::StatusOr<std::vector<Member>> Members(const v1::Connect& order) const;
   absl::StatusOr<std::unique_ptr<Communicator>> JoinOne(const Member& member,
                                                         const v1::Connect& order);
+  absl::Status Listen(const Member& member, const v1::Connect& order, v1::RankAddress* address);
+  // All that go over the network at once, since each waits for the others.
+  absl::Status JoinNetwork(const std::vector<Member>& members, std::vector<RankGroups>* joined);
   absl::StatusOr<std::unique_ptr<Communicator>> JoinLocal(const Member& member,
                                                           const CommOptions& options);
   CommOptions OptionsOf(const Member& member, const v1::Connect& order) const;
@@ -57,7 +61,8 @@ class GroupJoin {
   const GroupOptions groups_;
   const std::vector<int> ranks_;
   const std::string data_address_;
-  std::map<Key, std::vector<std::unique_ptr<Communicator>>> local_;  // not yet given out
+  std::map<Key, std::vector<std::unique_ptr<Communicator>>> local_;   // not yet given out
+  std::map<std::pair<Key, int>, std::unique_ptr<GlooJoin>> network_;  // and the rank in the group
 };
 
 }  // namespace penstock

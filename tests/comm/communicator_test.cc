@@ -51,7 +51,7 @@ TEST_P(AllReduceTest, AddsInRankOrderWhateverTheSizeAndLeavesThePaddingAlone) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AllReduceTest,
-    ::testing::Combine(::testing::Values(Transport::kLocal, Transport::kShm),
+    ::testing::Combine(::testing::Values(Transport::kLocal, Transport::kShm, Transport::kTcp),
                        ::testing::Values(Shape{1, 3, 5, false}, Shape{2, 1, 1, false},
                                          Shape{2, 7, 64, true}, Shape{3, 1, 2, false},
                                          Shape{4, 5, 33, false}, Shape{8, 2, 100, false},
@@ -74,6 +74,13 @@ class CommunicatorTest : public ::testing::TestWithParam<Transport> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, CommunicatorTest,
+                         ::testing::Values(Transport::kLocal, Transport::kShm, Transport::kTcp),
+                         [](const auto& test) { return NameOf(test.param); });
+
+// Where the failure of one is seen by all at once, as it is in memory that they share.
+class SharedGroupTest : public CommunicatorTest {};
+
+INSTANTIATE_TEST_SUITE_P(Transports, SharedGroupTest,
                          ::testing::Values(Transport::kLocal, Transport::kShm),
                          [](const auto& test) { return NameOf(test.param); });
 
@@ -140,7 +147,7 @@ TEST_P(CommunicatorTest, SentMatricesArriveInOrderAndMayBeChangedAtOnce) {
   EXPECT_GT(group[0]->transfer_seconds(), 0);
 }
 
-TEST_P(CommunicatorTest, AMissingRankIsNamedWhenTheBoundPasses) {
+TEST_P(SharedGroupTest, AMissingRankIsNamedWhenTheBoundPasses) {
   Group group = MakeGroup(3, milliseconds(50));
   std::vector<std::thread> threads;
   for (int rank : {0, 2})
@@ -155,7 +162,7 @@ TEST_P(CommunicatorTest, AMissingRankIsNamedWhenTheBoundPasses) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("no sign of rank 1"));
 }
 
-TEST_P(CommunicatorTest, WaitingToSendAndToReceiveIsBounded) {
+TEST_P(SharedGroupTest, WaitingToSendAndToReceiveIsBounded) {
   float value = 0;
   const Matrix matrix{&value, 1, 1, 1, DType::kF32};
   Group sending = MakeGroup(2, milliseconds(50));
@@ -166,7 +173,7 @@ TEST_P(CommunicatorTest, WaitingToSendAndToReceiveIsBounded) {
   EXPECT_THAT(std::string(receiving[0]->status().message()), HasSubstr("rank 0 has not sent"));
 }
 
-TEST_P(CommunicatorTest, AbortFreesEveryWaitingRankAndSticks) {
+TEST_P(SharedGroupTest, AbortFreesEveryWaitingRankAndSticks) {
   Group group = MakeGroup(3);
   std::thread aborter([&] {
     std::this_thread::sleep_for(milliseconds(30));
@@ -188,7 +195,7 @@ TEST_P(CommunicatorTest, AbortFreesEveryWaitingRankAndSticks) {
   EXPECT_EQ(group[0]->status(), absl::UnavailableError("rank 1 died"));
 }
 
-TEST_P(CommunicatorTest, WhatExceedsTheBuffersIsRefused) {
+TEST_P(SharedGroupTest, WhatExceedsTheBuffersIsRefused) {
   Group group = MakeGroup(2);
   std::vector<float> values(5000);
   const Matrix large{values.data(), 50, 100, 100, DType::kF32};
@@ -197,7 +204,7 @@ TEST_P(CommunicatorTest, WhatExceedsTheBuffersIsRefused) {
   EXPECT_THAT(std::string(group[1]->status().message()), HasSubstr("50x100"));
 }
 
-TEST_P(CommunicatorTest, RanksThatDisagreeFailInsteadOfMixingTheirNumbers) {
+TEST_P(SharedGroupTest, RanksThatDisagreeFailInsteadOfMixingTheirNumbers) {
   Group group = MakeGroup(2);
   OnEveryRank(group, [](Communicator& comm) {
     Numbers mine(1 + comm.rank(), 4, comm.rank());

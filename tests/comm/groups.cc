@@ -7,12 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "shard/comm/gloo_comm.h"
 #include "shard/comm/local_comm.h"
 #include "shard/comm/shm_comm.h"
 
 namespace penstock {
 
-std::string NameOf(Transport transport) { return transport == Transport::kLocal ? "Local" : "Shm"; }
+std::string NameOf(Transport transport) {
+  return transport == Transport::kLocal ? "Local" : transport == Transport::kShm ? "Shm" : "Tcp";
+}
 
 CommOptions LinkedOptions(int size, std::chrono::milliseconds timeout, bool spin,
                           int64_t max_elements) {
@@ -24,10 +27,37 @@ CommOptions LinkedOptions(int size, std::chrono::milliseconds timeout, bool spin
   return options;
 }
 
+namespace {
+
+Group MakeTcpGroup(int size, const CommOptions& options) {
+  std::vector<std::unique_ptr<GlooJoin>> joins;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < size; ++rank) {
+    auto join = GlooJoin::Create("127.0.0.1", "test", rank, size, 7, options,
+                                 std::chrono::milliseconds(20000));
+    EXPECT_TRUE(join.ok()) << join.status();
+    joins.push_back(*std::move(join));
+    addresses.push_back(joins.back()->address());
+  }
+  Group group(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, at = static_cast<size_t>(rank)] {
+      auto comm = joins[at]->Connect(addresses);
+      EXPECT_TRUE(comm.ok()) << comm.status();
+      if (comm.ok()) group[at] = *std::move(comm);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return group;
+}
+
+}  // namespace
+
 Group MakeGroup(Transport transport, int size, std::chrono::milliseconds timeout, bool spin,
                 int64_t max_elements) {
   const CommOptions options = LinkedOptions(size, timeout, spin, max_elements);
   if (transport == Transport::kLocal) return MakeLocalGroup("test", size, options);
+  if (transport == Transport::kTcp) return MakeTcpGroup(size, options);
   const TestSegment segment;
   const absl::Status created = CreateShmGroup(segment, size, 7, options);
   EXPECT_TRUE(created.ok()) << created;

@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-enum class Transport { kLocal, kShm };
+enum class Transport { kLocal, kShm, kTcp };
 std::string NameOf(Transport transport);
 
 using Group = std::vector<std::unique_ptr<Communicator>>;
