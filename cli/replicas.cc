@@ -37,6 +37,7 @@ absl::StatusOr<RemoteWorkerOptions> WorkerOptionsOf(const WorkerSettings& settin
   worker.build = PENSTOCK_VERSION;
   worker.program = "/proc/self/exe";
   worker.silence = absl::ToChronoMilliseconds(settings.silence);
+  worker.dial_timeout = worker.silence;
   return worker;
 }
 
@@ -58,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadProcesses(const ServingPlan& plan,
   if (settings.remote()) {
     ASSIGN_OR_RETURN(group.places, ParseWorkerPlaces(settings.places, plan.shards.ranks(),
                                                      plan.replicas, replica));
+    ASSIGN_OR_RETURN(group.spares, ParseSpares(settings.spares));
   }
   return LoadRemoteGroup(*plan.checkpoint, plan.spec, plan.shards, group, progress);
 }

@@ -58,6 +58,8 @@ void DeclareWorkers(ServeOptions* options, SettingTable* table) {
              "Where ranks run: threads, processes, auto (processes if there are several ranks), or "
              "HOST:PORT*RANKS,... of running `penstock shard`s",
              &workers->places);
+  table->Add("spares", "HOST:PORT,... of `penstock shard`s that take the place of lost ones",
+             &workers->spares);
   table->Add("shard-token-file", "Token that leader and shards share; remote workers only",
              &workers->security.token_file);
   table->Add("shard-tls-ca", "PEM of who signs the shards' certificates",

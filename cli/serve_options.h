@@ -18,6 +18,7 @@ namespace penstock {
 // Where ranks run, when not as threads of the server, and how long others are waited for.
 struct WorkerSettings {
   std::string places = "auto";
+  std::string spares;
   ShardSecurity security;
   absl::Duration silence = absl::Seconds(10);
   absl::Duration join_timeout = absl::Seconds(10);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <random>
 #include <thread>
 #include <utility>
@@ -58,7 +59,9 @@ class RemoteGroup final : public Executor {
   };
 
   absl::Status BringUp(LoadProgress* progress);
-  absl::StatusOr<std::string> OpenOne(RemoteWorker& worker, LoadProgress* progress);
+  absl::StatusOr<std::string> OpenOne(RemoteWorker& worker, LoadProgress* progress)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void MoveToSpare(RemoteWorker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Connect(uint64_t epoch);
   // Does it for all workers at once; the first error, naming the worker.
   absl::Status ForAll(const std::function<absl::Status(RemoteWorker& worker)>& act);
@@ -86,6 +89,7 @@ class RemoteGroup final : public Executor {
   StepLedger ledger_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);  // the first loss since the last Restart() began
+  std::deque<std::string> spares_ ABSL_GUARDED_BY(mutex_);  // the next first
   bool restarting_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_);
@@ -113,6 +117,7 @@ RemoteGroup::RemoteGroup(const ShardPlan& plan, const GroupOptions& groups, v1::
       ranks_(static_cast<size_t>(plan.ranks())),
       ledger_(plan),
       failure_(absl::UnavailableError("the ranks are not loaded")),
+      spares_(options_.spares.begin(), options_.spares.end()),
       epoch_(FirstEpoch()) {
   for (const WorkerPlace& place : options_.places) {
     const size_t index = workers_.size();
@@ -264,7 +269,19 @@ absl::StatusOr<std::string> RemoteGroup::OpenOne(RemoteWorker& worker, LoadProgr
   if (!worker.local())
     load.mutable_cpu()->set_threads(
         static_cast<uint32_t>(options_.cpu.threads));  // 0: its own CPUs
-  return worker.Open(load, progress);
+  if (worker.opened() > 0) MoveToSpare(worker);
+  absl::StatusOr<std::string> signature = worker.Open(load, progress);
+  if (absl::IsUnavailable(signature.status()) && worker.opened() == 0) MoveToSpare(worker);
+  return signature;
+}
+
+// Whoever is lost may be back at its address later, so that is where to look last.
+void RemoteGroup::MoveToSpare(RemoteWorker& worker) {
+  if (worker.local()) return;
+  MutexLock lock(&mutex_);
+  if (spares_.empty()) return;
+  spares_.push_back(worker.Move(spares_.front()));
+  spares_.pop_front();
 }
 
 absl::Status RemoteGroup::BringUp(LoadProgress* progress) {

@@ -29,6 +29,9 @@ struct RemoteGroupOptions {
   std::chrono::milliseconds start_timeout{60000};  // for workers elsewhere to be there at first
   // Who runs which ranks, each exactly one; empty: a process of this host per rank.
   std::vector<WorkerPlace> places;
+  // Workers that nobody needs yet: one takes the place of a worker elsewhere that is lost, whose
+  // address is then the last of them.
+  std::vector<std::string> spares;
   RemoteWorkerOptions worker;
   std::function<void(const std::string& event)> log = [](const std::string&) {};
 };

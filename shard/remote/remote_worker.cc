@@ -24,17 +24,25 @@ constexpr std::chrono::milliseconds kDialSlice{100};
 }  // namespace
 
 RemoteWorker::RemoteWorker(WorkerPlace place, RemoteWorkerOptions options, Told told)
-    : place_(std::move(place)), options_(std::move(options)), told_(std::move(told)) {}
+    : ranks_(place.ranks),
+      local_(place.address.empty()),
+      options_(std::move(options)),
+      told_(std::move(told)),
+      address_(std::move(place.address)) {}
 
 RemoteWorker::~RemoteWorker() { Close().IgnoreError(); }
 
 std::string RemoteWorker::name() const {
-  const std::string ranks =
-      absl::StrCat("the worker of rank", place_.ranks.size() == 1 ? " " : "s ",
-                   absl::StrJoin(place_.ranks, ", "));
-  if (!local()) return absl::StrCat(ranks, " (", place_.address, ")");
+  const std::string ranks = absl::StrCat("the worker of rank", ranks_.size() == 1 ? " " : "s ",
+                                         absl::StrJoin(ranks_, ", "));
   MutexLock lock(&mutex_);
+  if (!local_) return absl::StrCat(ranks, " (", address_, ")");
   return pid_ == 0 ? ranks : absl::StrCat(ranks, " (pid ", pid_, ")");
+}
+
+std::string RemoteWorker::Move(const std::string& address) {
+  MutexLock lock(&mutex_);
+  return std::exchange(address_, address);
 }
 
 // Afterwards nothing of what was is told any more.
@@ -86,7 +94,7 @@ absl::Status RemoteWorker::StartProcess() {
   std::string directory = absl::StrCat(options_.socket_directory, "/penstock-XXXXXX");
   if (mkdtemp(directory.data()) == nullptr)
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make a folder like ", directory));
-  socket_ = absl::StrCat("unix:", directory, "/rank-", place_.ranks.front(), ".sock");
+  socket_ = absl::StrCat("unix:", directory, "/rank-", ranks_.front(), ".sock");
   ASSIGN_OR_RETURN(
       process_, WorkerProcess::Start(
                     options_.program,
@@ -111,7 +119,12 @@ void RemoteWorker::RemoveSocket() {
 absl::Status RemoteWorker::Dial() {
   const auto credentials =
       local() ? grpc::InsecureChannelCredentials() : options_.credentials.channel();
-  channel_ = MakeWorkerChannel(local() ? socket_ : place_.address, credentials);
+  std::string address = socket_;
+  if (!local()) {
+    MutexLock lock(&mutex_);
+    address = address_;
+  }
+  channel_ = MakeWorkerChannel(address, credentials);
   const auto end = Clock::now() + options_.dial_timeout;
   while (!channel_->WaitForConnected(std::chrono::system_clock::now() + kDialSlice)) {
     MutexLock lock(&mutex_);

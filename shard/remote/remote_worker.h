@@ -46,13 +46,16 @@ class RemoteWorker {
   RemoteWorker(WorkerPlace place, RemoteWorkerOptions options, Told told);
   ~RemoteWorker();  // ends the worker's session, and its process if it is ours
 
-  const std::vector<int>& ranks() const { return place_.ranks; }
-  bool local() const { return place_.address.empty(); }
+  const std::vector<int>& ranks() const { return ranks_; }
+  bool local() const { return local_; }
   std::string name() const;  // for errors: "the worker of rank 3 (pid 123)"
 
   // Ends what there was and opens it anew. The signature that the ranks compute with. Unavailable
   // when it cannot be reached now. `progress`, by global rank, may be null.
   absl::StatusOr<std::string> Open(const v1::Load& load, LoadProgress* progress);
+
+  // Of a worker elsewhere that is not ready: from now on it is sought there. Where it was before.
+  std::string Move(const std::string& address) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sends and waits for the answer, which must be of this epoch.
   absl::StatusOr<v1::Prepared> Prepare(const v1::Connect& order, std::chrono::milliseconds bound);
@@ -85,7 +88,8 @@ class RemoteWorker {
   void NoteProgress(const v1::LoadProgress& progress) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Break(const grpc::Status& end) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const WorkerPlace place_;
+  const std::vector<int> ranks_;
+  const bool local_;
   const RemoteWorkerOptions options_;
   const Told told_;
 
@@ -95,6 +99,7 @@ class RemoteWorker {
   std::unique_ptr<WorkerLink> link_;
 
   mutable Mutex mutex_;
+  std::string address_ ABSL_GUARDED_BY(mutex_);            // empty: a process of ours
   WorkerLink* sending_ ABSL_GUARDED_BY(mutex_) = nullptr;  // link_, while it may be used
   int pid_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;

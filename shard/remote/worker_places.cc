@@ -55,4 +55,12 @@ absl::StatusOr<std::vector<WorkerPlace>> ParseWorkerPlaces(const std::string& te
   return ParseReplica(each[static_cast<size_t>(replica)], ranks);
 }
 
+absl::StatusOr<std::vector<std::string>> ParseSpares(const std::string& text) {
+  std::vector<std::string> spares = absl::StrSplit(text, ',', absl::SkipEmpty());
+  for (const std::string& spare : spares)
+    if (!absl::StrContains(spare, ':'))
+      return absl::InvalidArgumentError(absl::StrCat("spares: \"", spare, "\" is not HOST:PORT"));
+  return spares;
+}
+
 }  // namespace penstock

@@ -19,4 +19,7 @@ struct WorkerPlace {
 absl::StatusOr<std::vector<WorkerPlace>> ParseWorkerPlaces(const std::string& text, int ranks,
                                                            int replicas, int replica);
 
+// "HOST:PORT,..."; empty: none.
+absl::StatusOr<std::vector<std::string>> ParseSpares(const std::string& text);
+
 }  // namespace penstock
