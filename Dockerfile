@@ -13,10 +13,11 @@ RUN cmake --preset release -DPENSTOCK_CUDA=OFF && ninja -C build/release penstoc
 
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      libgrpc++1.51 libprotobuf32 libabsl20220623 libprometheus-cpp-core1.0 \
+      libgloo0 libgrpc++1.51 libprotobuf32 libabsl20220623 libprometheus-cpp-core1.0 \
       libprometheus-cpp-pull1.0 libpcre2-8-0 libutf8proc2 libyaml-cpp0.7 libspdlog1.10 libcurl4 \
     && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 penstock
 COPY --from=build /usr/local/bin/penstock /usr/local/bin/penstock
+COPY deploy/launch.sh /usr/local/share/penstock/
 USER penstock
 EXPOSE 50051 9464
 HEALTHCHECK --interval=10s --timeout=3s --start-period=120s \

@@ -174,7 +174,9 @@ absl::Status CheckModelSettings(const SettingTable& table, bool encoder) {
 }
 
 absl::StatusOr<ServingPlan> ServeSettings::Plan() const {
-  ASSIGN_OR_RETURN(ServingPlan plan, PlanServing(options_.model));
+  ModelOptions model = options_.model;
+  model.elsewhere = options_.workers.remote();
+  ASSIGN_OR_RETURN(ServingPlan plan, PlanServing(model));
   RETURN_IF_ERROR(CheckModelSettings(table_, plan.spec.encoder.has_value()));
   if (options_.batcher.max_batch_tokens > plan.memory.info.max_step_tokens)
     return absl::InvalidArgumentError(

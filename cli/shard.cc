@@ -71,10 +71,12 @@ Command MakeShardCommand(CLI::App& program) {
              &options->worker.data_address);
   table->Add("model", "Where the model is on this host; empty: where the leader has it",
              &options->worker.model_path);
-  table->Add("token-file", "Token that leader and shards share", &options->security.token_file);
-  table->Add("tls-ca", "PEM of who signs the leader's certificate", &options->security.tls_ca);
-  table->Add("tls-cert", "PEM of this side's certificate", &options->security.tls_cert);
-  table->Add("tls-key", "PEM of its key", &options->security.tls_key);
+  table->Add("shard-token-file", "Token that leader and shards share",
+             &options->security.token_file);
+  table->Add("shard-tls-ca", "PEM of who signs the leader's certificate",
+             &options->security.tls_ca);
+  table->Add("shard-tls-cert", "PEM of this side's certificate", &options->security.tls_cert);
+  table->Add("shard-tls-key", "PEM of its key", &options->security.tls_key);
   table->Add("insecure", "Listen beyond this host without a token or TLS", &options->insecure);
   table->AddBounded("leader", "Process to end with; for workers that a leader starts", 0,
                     std::numeric_limits<int32_t>::max(), &options->leader);

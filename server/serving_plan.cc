@@ -32,6 +32,9 @@ std::string NameFrom(absl::string_view path) {
   return std::string(path);
 }
 
+// More than anybody has.
+constexpr int64_t kElsewhere = int64_t{1} << 60;
+
 MemoryPlanOptions MemoryOptions(const ModelOptions& options, DType dtype, DType kv_dtype) {
   MemoryPlanOptions memory;
   memory.dtype = dtype;
@@ -40,7 +43,10 @@ MemoryPlanOptions MemoryOptions(const ModelOptions& options, DType dtype, DType 
   memory.max_sequences = options.max_sequences;
   memory.max_step_tokens = options.max_step_tokens;
   memory.kv_tokens = options.kv_tokens;
-  if (options.replicas > 1) memory.available_bytes = AvailableHostBytes() / options.replicas;
+  if (options.elsewhere)
+    memory.available_bytes = kElsewhere;
+  else if (options.replicas > 1)
+    memory.available_bytes = AvailableHostBytes() / options.replicas;
   return memory;
 }
 
@@ -141,8 +147,10 @@ std::string FormatPlan(const ServingPlan& plan) {
     total += rank.total();
   }
   const int64_t available = plan.memory.ranks.empty() ? 0 : plan.memory.ranks.front().available;
-  absl::StrAppendFormat(&text, "total %s of %s available%s\n", FormatBytes(total),
-                        FormatBytes(available), plan.replicas > 1 ? " to each replica" : "");
+  absl::StrAppendFormat(&text, "total %s of %s%s\n", FormatBytes(total),
+                        available >= kElsewhere ? "what the workers' hosts have"
+                                                : FormatBytes(available) + " available",
+                        plan.replicas > 1 ? " to each replica" : "");
   return absl::StrCat(text, FormatLimits(plan.memory.info));
 }
 

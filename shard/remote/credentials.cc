@@ -130,7 +130,9 @@ absl::StatusOr<Key> ParseKey(const std::string& what, const std::string& text) {
 
 // The option's name of each path.
 std::vector<std::pair<absl::string_view, const std::string*>> TlsFiles(const ShardSecurity& s) {
-  return {{"--tls-ca", &s.tls_ca}, {"--tls-cert", &s.tls_cert}, {"--tls-key", &s.tls_key}};
+  return {{"--shard-tls-ca", &s.tls_ca},
+          {"--shard-tls-cert", &s.tls_cert},
+          {"--shard-tls-key", &s.tls_key}};
 }
 
 absl::Status CheckTlsComplete(const ShardSecurity& security) {
@@ -140,9 +142,10 @@ absl::Status CheckTlsComplete(const ShardSecurity& security) {
   const auto missing = std::find_if(files.begin(), files.end(),
                                     [](const auto& file) { return file.second->empty(); });
   if (given == files.end() || missing == files.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      given->first, " ", *given->second, " without ", missing->first,
-      ": both sides prove who they are, so --tls-ca, --tls-cert and --tls-key go together"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(given->first, " ", *given->second, " without ", missing->first,
+                   ": both sides prove who they are, so --shard-tls-ca, --shard-tls-cert and "
+                   "--shard-tls-key go together"));
 }
 
 // What gRPC says of a handshake that failed, and what is to be looked at then.
@@ -153,10 +156,11 @@ struct HandshakeError {
 
 constexpr HandshakeError kHandshakeErrors[] = {
     {"certificate verify failed",
-     "the worker's certificate is not of this side's --tls-ca, or it has expired"},
+     "the worker's certificate is not of this side's --shard-tls-ca, or it has expired"},
     {"not in peer certificate",
      "the worker's certificate must name the host by which the worker is dialed"},
-    {"wrong version number", "the worker speaks no TLS, give it --tls-ca, --tls-cert, --tls-key"},
+    {"wrong version number",
+     "the worker speaks no TLS, give it --shard-tls-ca, --shard-tls-cert, --shard-tls-key"},
 };
 
 // A worker that does not like the handshake hangs up without a word.
@@ -168,9 +172,11 @@ absl::string_view Advice(absl::string_view message, bool tls) {
     if (tls && absl::StrContains(message, error.said)) return error.advice;
   for (const absl::string_view hang_up : kHangUps)
     if (absl::StrContains(message, hang_up))
-      return tls ? "the worker may not accept this side's --tls-cert: it must be of the worker's "
-                   "--tls-ca and not have expired"
-                 : "the worker may speak TLS only, name --tls-ca, --tls-cert and --tls-key";
+      return tls ? "the worker may not accept this side's --shard-tls-cert: it must be of the "
+                   "worker's "
+                   "--shard-tls-ca and not have expired"
+                 : "the worker may speak TLS only, name --shard-tls-ca, --shard-tls-cert and "
+                   "--shard-tls-key";
   return "";
 }
 
@@ -203,20 +209,23 @@ absl::Status ShardCredentials::ReadToken(const std::string& path) {
 }
 
 absl::Status ShardCredentials::ReadTls(const ShardSecurity& security) {
-  ASSIGN_OR_RETURN(ca_, ReadFile("--tls-ca", security.tls_ca, Readers::kAnyone));
-  ASSIGN_OR_RETURN(certificates_, ReadFile("--tls-cert", security.tls_cert, Readers::kAnyone));
-  ASSIGN_OR_RETURN(key_, ReadFile("--tls-key", security.tls_key, Readers::kAnyone));
-  RETURN_IF_ERROR(ParseCertificates(absl::StrCat("--tls-ca ", security.tls_ca), ca_).status());
+  ASSIGN_OR_RETURN(ca_, ReadFile("--shard-tls-ca", security.tls_ca, Readers::kAnyone));
+  ASSIGN_OR_RETURN(certificates_,
+                   ReadFile("--shard-tls-cert", security.tls_cert, Readers::kAnyone));
+  ASSIGN_OR_RETURN(key_, ReadFile("--shard-tls-key", security.tls_key, Readers::kAnyone));
+  RETURN_IF_ERROR(
+      ParseCertificates(absl::StrCat("--shard-tls-ca ", security.tls_ca), ca_).status());
   ASSIGN_OR_RETURN(
       const Certificate certificate,
-      ParseCertificates(absl::StrCat("--tls-cert ", security.tls_cert), certificates_));
-  ASSIGN_OR_RETURN(const Key key, ParseKey(absl::StrCat("--tls-key ", security.tls_key), key_));
+      ParseCertificates(absl::StrCat("--shard-tls-cert ", security.tls_cert), certificates_));
+  ASSIGN_OR_RETURN(const Key key,
+                   ParseKey(absl::StrCat("--shard-tls-key ", security.tls_key), key_));
   const bool matches = X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   if (matches) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--tls-key ", security.tls_key,
+  return absl::InvalidArgumentError(absl::StrCat("--shard-tls-key ", security.tls_key,
                                                  " is not the key of the first certificate in "
-                                                 "--tls-cert ",
+                                                 "--shard-tls-cert ",
                                                  security.tls_cert));
 }
 
@@ -251,13 +260,14 @@ grpc::Status ShardCredentials::Check(const grpc::ServerContext& context) const {
   if (given == metadata.end())
     return {grpc::StatusCode::UNAUTHENTICATED,
             "the worker asks for a token and the call brings none: name the file with the worker's "
-            "token (--token-file)"};
+            "token (--shard-token-file)"};
   const std::string wanted = absl::StrCat(kScheme, token_);
   if (metadata.count(header) == 1 && given->second.size() == wanted.size() &&
       CRYPTO_memcmp(given->second.data(), wanted.data(), wanted.size()) == 0)
     return grpc::Status::OK;
   return {grpc::StatusCode::UNAUTHENTICATED,
-          "the call's token is not the worker's: the --token-file of both must begin with the same "
+          "the call's token is not the worker's: the --shard-token-file of both must begin with "
+          "the same "
           "line"};
 }
 

@@ -89,7 +89,8 @@ absl::Status CheckExposure(const std::string& address, const ShardSecurity& secu
   return absl::FailedPreconditionError(absl::StrCat(
       address, exposed == split.host ? "" : absl::StrCat(" (", exposed, ")"),
       " is not of this host alone, and nothing protects what a leader and its workers say there: "
-      "name a --token-file, or --tls-ca, --tls-cert and --tls-key, or say --insecure if the "
+      "name a --shard-token-file, or --shard-tls-ca, --shard-tls-cert and --shard-tls-key, or say "
+      "--insecure if the "
       "network keeps others out"));
 }
 

@@ -134,6 +134,7 @@ absl::StatusOr<LoadOrder> DecodeLoad(const v1::Load& message) {
   order.cpu.compute = message.cpu().compute();
   order.cpu.spin_us = static_cast<int>(message.cpu().spin_us());
   order.step_timeout = std::chrono::milliseconds(message.step_timeout_ms());
+  order.needed_bytes = message.needed_bytes();
   return order;
 }
 

@@ -23,6 +23,7 @@ struct LoadOrder {
   MemoryPlan memory;      // options and info; the bytes per rank stay with the leader
   CpuOptions cpu;         // of each rank; threads 0: the worker's CPUs divided by its ranks
   std::chrono::milliseconds step_timeout{60000};
+  int64_t needed_bytes = 0;  // 0: not to be looked at
 };
 
 v1::Load EncodeLoad(const LoadOrder& order);

@@ -61,6 +61,7 @@ class RemoteGroup final : public Executor {
   absl::Status BringUp(LoadProgress* progress);
   absl::StatusOr<std::string> OpenOne(RemoteWorker& worker, LoadProgress* progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void FitToHost(const RemoteWorker& worker, v1::Load* load) const;
   void MoveToSpare(RemoteWorker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Connect(uint64_t epoch);
   // Does it for all workers at once; the first error, naming the worker.
@@ -266,9 +267,7 @@ absl::Status RemoteGroup::ForAll(const std::function<absl::Status(RemoteWorker& 
 absl::StatusOr<std::string> RemoteGroup::OpenOne(RemoteWorker& worker, LoadProgress* progress) {
   v1::Load load = load_;
   for (const int rank : worker.ranks()) load.add_ranks(static_cast<uint32_t>(rank));
-  if (!worker.local())
-    load.mutable_cpu()->set_threads(
-        static_cast<uint32_t>(options_.cpu.threads));  // 0: its own CPUs
+  if (!worker.local()) FitToHost(worker, &load);
   if (worker.opened() > 0) MoveToSpare(worker);
   absl::StatusOr<std::string> signature = worker.Open(load, progress);
   if (absl::IsUnavailable(signature.status()) && worker.opened() == 0) MoveToSpare(worker);
@@ -282,6 +281,15 @@ void RemoteGroup::MoveToSpare(RemoteWorker& worker) {
   if (spares_.empty()) return;
   spares_.push_back(worker.Move(spares_.front()));
   spares_.pop_front();
+}
+
+// Its CPUs and its memory are its own to look at.
+void RemoteGroup::FitToHost(const RemoteWorker& worker, v1::Load* load) const {
+  load->mutable_cpu()->set_threads(static_cast<uint32_t>(options_.cpu.threads));
+  int64_t bytes = 0;
+  for (const int rank : worker.ranks())
+    bytes += options_.memory.ranks[static_cast<size_t>(rank)].total();
+  load->set_needed_bytes(bytes);
 }
 
 absl::Status RemoteGroup::BringUp(LoadProgress* progress) {
@@ -337,12 +345,12 @@ absl::Status RemoteGroup::Begin(LoadProgress* progress) {
   absl::Status status;
   for (int attempt = 1;; ++attempt) {
     status = BringUp(progress);
+    if (status.ok()) status = Restart();
     const bool in_time = attempt < kAttempts || (!local && std::chrono::steady_clock::now() < end);
-    if (!absl::IsUnavailable(status) || !in_time) break;
+    if (!(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) || !in_time)
+      return status;
     options_.log(absl::StrCat(status.message(), "; trying again"));
   }
-  RETURN_IF_ERROR(status);
-  return Restart();
 }
 
 absl::Status RemoteGroup::Restart() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "shard/base/cpus.h"
 #include "shard/base/host_memory.h"
 #include "shard/base/status_macros.h"
@@ -17,6 +18,16 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kPulse{500};
+
+absl::Status CheckRoom(const LoadOrder& order) {
+  const int64_t available = AvailableHostBytes();
+  if (order.needed_bytes <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "too little memory on this host: rank", order.ranks.size() == 1 ? " " : "s ",
+      absl::StrJoin(order.ranks, ", "), " will take ", order.needed_bytes >> 20, " MiB, ",
+      available >> 20, " MiB are available; use a smaller --max-context, --kv-tokens or --dtype, ",
+      "or more hosts"));
+}
 
 }  // namespace
 
@@ -107,6 +118,7 @@ absl::Status WorkerSession::LoadRanks(LoadOrder order) {
     return absl::FailedPreconditionError(
         absl::StrCat(order_.model_path,
                      " is not the model that the leader has: configuration or tensors differ"));
+  RETURN_IF_ERROR(CheckRoom(order_));
   ASSIGN_OR_RETURN(spec_, ParseModelSpec(checkpoint->config()));
   ASSIGN_OR_RETURN(plan_, ShardPlan::Create(spec_, order_.plan));
   CpuOptions cpu = order_.cpu;

@@ -22,8 +22,8 @@ TEST(CredentialsExposureTest, OtherAddressesNeedItAndTheErrorSaysWhat) {
                               "[fd00::7]:50051", "[::ffff:10.0.0.7]:1"})
     EXPECT_THAT(CheckExposure(address, {}, false),
                 Fails(absl::StatusCode::kFailedPrecondition,
-                      AllOf(HasSubstr(address), HasSubstr("--token-file"), HasSubstr("--tls-cert"),
-                            HasSubstr("--insecure"))));
+                      AllOf(HasSubstr(address), HasSubstr("--shard-token-file"),
+                            HasSubstr("--shard-tls-cert"), HasSubstr("--insecure"))));
 }
 
 TEST(CredentialsExposureTest, ProtectionOrTheUsersWordIsEnough) {

@@ -53,8 +53,8 @@ TEST_F(CredentialsTest, EmptyFilesAreNamed) {
   security = secrets_.Tls(authority, authority);
   security.tls_ca = secrets_.Write("ca", "");
   EXPECT_THAT(Refused(security), Fails(absl::StatusCode::kInvalidArgument,
-                                       AllOf(HasSubstr("--tls-ca"), HasSubstr(security.tls_ca),
-                                             HasSubstr("is empty"))));
+                                       AllOf(HasSubstr("--shard-tls-ca"),
+                                             HasSubstr(security.tls_ca), HasSubstr("is empty"))));
 }
 
 TEST_F(CredentialsTest, WhatIsNoFileOrTooLargeIsRefused) {
@@ -108,21 +108,22 @@ TEST_F(CredentialsTest, TlsNeedsAllThreeFiles) {
   const std::string together = "go together";
   ShardSecurity some = all;
   some.tls_cert.clear();
-  EXPECT_THAT(Refused(some), Fails(absl::StatusCode::kInvalidArgument,
-                                   AllOf(HasSubstr("without --tls-cert"), HasSubstr(together))));
+  EXPECT_THAT(Refused(some),
+              Fails(absl::StatusCode::kInvalidArgument,
+                    AllOf(HasSubstr("without --shard-tls-cert"), HasSubstr(together))));
   some = all;
   some.tls_key.clear();
   EXPECT_THAT(Refused(some),
-              Fails(absl::StatusCode::kInvalidArgument, HasSubstr("without --tls-key")));
+              Fails(absl::StatusCode::kInvalidArgument, HasSubstr("without --shard-tls-key")));
   some = all;
   some.tls_ca.clear();
   EXPECT_THAT(Refused(some),
-              Fails(absl::StatusCode::kInvalidArgument, HasSubstr("without --tls-ca")));
+              Fails(absl::StatusCode::kInvalidArgument, HasSubstr("without --shard-tls-ca")));
   some = {};
   some.tls_key = all.tls_key;
-  EXPECT_THAT(Refused(some),
-              Fails(absl::StatusCode::kInvalidArgument,
-                    AllOf(HasSubstr("--tls-key " + all.tls_key), HasSubstr("without --tls-ca"))));
+  EXPECT_THAT(Refused(some), Fails(absl::StatusCode::kInvalidArgument,
+                                   AllOf(HasSubstr("--shard-tls-key " + all.tls_key),
+                                         HasSubstr("without --shard-tls-ca"))));
 }
 
 TEST_F(CredentialsTest, WhatIsNoPemIsNamed) {
@@ -132,18 +133,18 @@ TEST_F(CredentialsTest, WhatIsNoPemIsNamed) {
     ShardSecurity bad = good;
     bad.tls_ca = secrets_.Write("bad", text);
     EXPECT_THAT(Refused(bad), Fails(absl::StatusCode::kInvalidArgument,
-                                    AllOf(HasSubstr("--tls-ca " + bad.tls_ca),
+                                    AllOf(HasSubstr("--shard-tls-ca " + bad.tls_ca),
                                           HasSubstr("no certificate in PEM"))));
     bad = good;
     bad.tls_cert = secrets_.Write("bad", text);
-    EXPECT_THAT(Refused(bad),
-                Fails(absl::StatusCode::kInvalidArgument, HasSubstr("--tls-cert " + bad.tls_cert)));
+    EXPECT_THAT(Refused(bad), Fails(absl::StatusCode::kInvalidArgument,
+                                    HasSubstr("--shard-tls-cert " + bad.tls_cert)));
   }
   ShardSecurity bad = good;
   bad.tls_key = good.tls_cert;
-  EXPECT_THAT(Refused(bad),
-              Fails(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("--tls-key " + bad.tls_key),
-                                                              HasSubstr("no private key in PEM"))));
+  EXPECT_THAT(Refused(bad), Fails(absl::StatusCode::kInvalidArgument,
+                                  AllOf(HasSubstr("--shard-tls-key " + bad.tls_key),
+                                        HasSubstr("no private key in PEM"))));
 }
 
 TEST_F(CredentialsTest, ADamagedCertificateIsCounted) {

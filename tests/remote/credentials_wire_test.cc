@@ -94,7 +94,7 @@ TEST_F(CredentialsWireTest, NoTokenOrAnotherIsTurnedAway) {
   ASSERT_TRUE(worker.started());
   EXPECT_THAT(Call(worker.address(), ShardCredentials()),
               Fails(absl::StatusCode::kUnauthenticated,
-                    AllOf(HasSubstr("brings none"), HasSubstr("--token-file"))));
+                    AllOf(HasSubstr("brings none"), HasSubstr("--shard-token-file"))));
   const std::string token = kToken;
   std::string last = token, first = token;
   last.back() ^= 1;
@@ -102,7 +102,7 @@ TEST_F(CredentialsWireTest, NoTokenOrAnotherIsTurnedAway) {
   for (const std::string& wrong : {last, first, token + "x", token.substr(0, token.size() - 1)})
     EXPECT_THAT(Call(worker.address(), GoodCredentials(secrets_.Token(wrong))),
                 Fails(absl::StatusCode::kUnauthenticated,
-                      AllOf(HasSubstr("not the worker's"), HasSubstr("--token-file"))));
+                      AllOf(HasSubstr("not the worker's"), HasSubstr("--shard-token-file"))));
 }
 
 TEST_F(CredentialsWireTest, OnlyOneBearerTokenCounts) {
@@ -162,7 +162,7 @@ TEST_F(CredentialsWireTest, AWorkerOfAnotherAuthorityIsNotTrusted) {
   ASSERT_TRUE(worker.started());
   EXPECT_THAT(Call(worker.address(), GoodCredentials(secrets_.Tls(ours, ours))),
               Fails(absl::StatusCode::kUnavailable,
-                    HasSubstr("the worker's certificate is not of this side's --tls-ca")));
+                    HasSubstr("the worker's certificate is not of this side's --shard-tls-ca")));
 }
 
 TEST_F(CredentialsWireTest, AWorkersCertificateMustNameItsHost) {
@@ -179,9 +179,9 @@ TEST_F(CredentialsWireTest, ALeaderOfAnotherAuthorityIsTurnedAway) {
   const TestAuthority ours("ours"), theirs("theirs");
   const Doorkeeper worker(GoodCredentials(secrets_.Tls(ours, ours)), "127.0.0.1:0");
   ASSERT_TRUE(worker.started());
-  EXPECT_THAT(
-      Call(worker.address(), GoodCredentials(secrets_.Tls(ours, theirs))),
-      Fails(absl::StatusCode::kUnavailable, HasSubstr("may not accept this side's --tls-cert")));
+  EXPECT_THAT(Call(worker.address(), GoodCredentials(secrets_.Tls(ours, theirs))),
+              Fails(absl::StatusCode::kUnavailable,
+                    HasSubstr("may not accept this side's --shard-tls-cert")));
 }
 
 TEST_F(CredentialsWireTest, ALeaderWithoutCertificateIsTurnedAway) {
@@ -192,8 +192,9 @@ TEST_F(CredentialsWireTest, ALeaderWithoutCertificateIsTurnedAway) {
   grpc::SslCredentialsOptions options;
   options.pem_root_certs = authority.certificate();
   const grpc::Status end = Call(worker.address(), grpc::SslCredentials(options), [](auto*) {});
-  EXPECT_THAT(credentials.Explain(end), Fails(absl::StatusCode::kUnavailable,
-                                              HasSubstr("may not accept this side's --tls-cert")));
+  EXPECT_THAT(credentials.Explain(end),
+              Fails(absl::StatusCode::kUnavailable,
+                    HasSubstr("may not accept this side's --shard-tls-cert")));
 }
 
 TEST_F(CredentialsWireTest, PlainTextAndTlsDoNotMeet) {
