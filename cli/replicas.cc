@@ -53,6 +53,7 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadProcesses(const ServingPlan& plan,
   group.replicas = plan.replicas;
   group.step_timeout = absl::ToChronoMilliseconds(options.step_timeout);
   group.join_timeout = absl::ToChronoMilliseconds(settings.join_timeout);
+  group.link_test = settings.link_test;
   group.start_timeout = absl::ToChronoMilliseconds(settings.start_timeout);
   ASSIGN_OR_RETURN(group.worker, WorkerOptionsOf(settings));
   group.log = [](const std::string& event) { spdlog::warn("shards: {}", event); };

@@ -68,6 +68,8 @@ void DeclareWorkers(ServeOptions* options, SettingTable* table) {
   table->Add("shard-tls-key", "PEM of its key", &workers->security.tls_key);
   table->Add("shard-silence", "Seconds without a sign of life before a shard is taken for lost",
              &workers->silence);
+  table->Add("link-test", "Send patterns between all shards when they first join",
+             &workers->link_test);
   table->Add("join-timeout", "Seconds that shards get to join one another", &workers->join_timeout);
   table->Add("start-timeout", "Seconds that remote workers get to be there at first",
              &workers->start_timeout);

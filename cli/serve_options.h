@@ -20,6 +20,7 @@ struct WorkerSettings {
   std::string places = "auto";
   std::string spares;
   ShardSecurity security;
+  bool link_test = true;
   absl::Duration silence = absl::Seconds(10);
   absl::Duration join_timeout = absl::Seconds(10);
   absl::Duration start_timeout = absl::Seconds(60);

@@ -162,9 +162,9 @@ int Run(const std::string& path, const std::string& program, int trials, int ste
   ShardGroupOptions threads;
   threads.memory = setup.memory;
   threads.cpu = setup.cpu;
-  decoders.push_back(std::make_unique<Decoder>(
-      "threads of one process",
-      Must(LoadShardGroup(*setup.checkpoint, setup.spec, setup.plan, threads, nullptr))));
+  for (const char* name : {"threads of one process", "the same, loaded again"})
+    decoders.push_back(std::make_unique<Decoder>(
+        name, Must(LoadShardGroup(*setup.checkpoint, setup.spec, setup.plan, threads, nullptr))));
   decoders.push_back(
       std::make_unique<Decoder>("processes, shared memory", LoadRemote(setup, program, "")));
   if (!workers.empty())

@@ -216,7 +216,9 @@ void RemoteGroup::OnDone(size_t worker, const v1::StepDone& done) {
 
 absl::Status RemoteGroup::Begin(LoadProgress* progress) {
   constexpr int kAttempts = 3;  // for a worker that dies while the model is being loaded
+  constexpr milliseconds kPause{200};
   const auto end = std::chrono::steady_clock::now() + options_.start_timeout;
+  std::string told;
   for (int attempt = 1;; ++attempt) {
     absl::Status status = crew_.BringUp(progress);
     if (status.ok()) status = Restart();
@@ -224,7 +226,9 @@ absl::Status RemoteGroup::Begin(LoadProgress* progress) {
     const bool in_time =
         attempt < kAttempts || (!crew_.local() && std::chrono::steady_clock::now() < end);
     if (!may_pass || !in_time) return status;
-    options_.log(absl::StrCat(status.message(), "; trying again"));
+    if (status.message() != told) options_.log(absl::StrCat(status.message(), "; trying again"));
+    told = std::string(status.message());
+    std::this_thread::sleep_for(kPause);
   }
 }
 

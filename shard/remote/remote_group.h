@@ -33,6 +33,7 @@ struct RemoteGroupOptions {
   // address is then the last of them.
   std::vector<std::string> spares;
   RemoteWorkerOptions worker;
+  bool link_test = true;  // when ranks join for the first time
   std::function<void(const std::string& event)> log = [](const std::string&) {};
 };
 

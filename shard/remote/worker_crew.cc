@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "shard/base/cpus.h"
 #include "shard/base/status_macros.h"
 
@@ -128,9 +130,42 @@ absl::Status WorkerCrew::Connect(uint64_t epoch) {
     MutexLock lock(&adding);
     return groups->Add(*prepared);
   }));
-  return ForAll([&](RemoteWorker& worker) {
-    return lose_late(worker, worker.Connect(groups->order(), patience).status());
-  });
+  groups->order().set_link_test(options_.link_test && !links_tested_);
+  std::vector<v1::Link> links;
+  RETURN_IF_ERROR(ForAll([&](RemoteWorker& worker) {
+    const auto connected = worker.Connect(groups->order(), patience);
+    if (!connected.ok()) return lose_late(worker, connected.status());
+    MutexLock lock(&adding);
+    links.insert(links.end(), connected->links().begin(), connected->links().end());
+    return absl::OkStatus();
+  }));
+  if (groups->order().link_test()) LogLinks(links, groups->order());
+  links_tested_ = true;
+  return absl::OkStatus();
+}
+
+// One line per group, by the rank that is worst off.
+void WorkerCrew::LogLinks(const std::vector<v1::Link>& links, const v1::Connect& order) const {
+  struct Worst {
+    double latency_us = 0, bytes_per_second = 1e18;
+  };
+  std::map<std::string, Worst> groups;
+  constexpr const char* kTransports[] = {"one process", "shared memory", "TCP"};
+  for (const v1::Link& link : links) {
+    const auto rank = static_cast<int>(link.rank());
+    if (rank >= plan_.ranks()) continue;
+    const int stage = plan_.stage(rank), part = plan_.tensor_rank(rank);
+    const v1::Group& group = link.tensor() ? order.tensor(stage) : order.pipeline(part);
+    Worst& worst =
+        groups[absl::StrCat(link.tensor() ? absl::StrCat("tensor group of stage ", stage)
+                                          : absl::StrCat("pipeline group of tensor rank ", part),
+                            ", ", kTransports[group.transport()])];
+    worst.latency_us = std::max(worst.latency_us, link.latency_us());
+    worst.bytes_per_second = std::min(worst.bytes_per_second, link.bytes_per_second());
+  }
+  for (const auto& [name, worst] : groups)
+    options_.log(absl::StrFormat("links: %s: every bit as sent, %.0f us, %.2f GB/s", name,
+                                 worst.latency_us, worst.bytes_per_second * 1e-9));
 }
 
 void WorkerCrew::Send(const v1::LeaderMessage& message) {

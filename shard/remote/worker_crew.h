@@ -39,7 +39,8 @@ class WorkerCrew {
   // Opens those that are not ready, all at once. Errors name the worker: Unavailable for what may
   // be better later.
   absl::Status BringUp(LoadProgress* progress);
-  // Joins all ranks to the groups of a new epoch. A worker that is too late for that is lost.
+  // Joins all ranks to the groups of a new epoch; the first time, their links are tested. A worker
+  // that is too late for that is lost.
   absl::Status Connect(uint64_t epoch);
 
   void Send(const v1::LeaderMessage& message);  // to all
@@ -60,6 +61,7 @@ class WorkerCrew {
   absl::Status Open(RemoteWorker& worker, LoadProgress* progress) ABSL_LOCKS_EXCLUDED(mutex_);
   void FitToHost(const RemoteWorker& worker, v1::Load* load) const;
   void MoveToSpare(RemoteWorker& worker) ABSL_LOCKS_EXCLUDED(mutex_);
+  void LogLinks(const std::vector<v1::Link>& links, const v1::Connect& order) const;
   // Does it for all workers at once; the first error, naming the worker.
   absl::Status ForAll(const std::function<absl::Status(RemoteWorker& worker)>& act);
 
@@ -71,6 +73,7 @@ class WorkerCrew {
   const std::string name_;  // of the shared segments
   const bool spin_;
   std::vector<EpochGroups::Place> places_;  // by rank
+  bool links_tested_ = false;
   Mutex mutex_;
   std::deque<std::string> spares_ ABSL_GUARDED_BY(mutex_);       // the next first
   std::vector<std::string> signatures_ ABSL_GUARDED_BY(mutex_);  // by worker

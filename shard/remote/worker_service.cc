@@ -7,7 +7,7 @@ grpc::Status WorkerService::Serve(
     grpc::ServerReaderWriter<v1::WorkerMessage, v1::LeaderMessage>* stream) {
   if (grpc::Status known = credentials_.Check(*context); !known.ok()) return known;
   if (taken_.exchange(true))
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "the worker has a leader already"};
+    return {grpc::StatusCode::UNAVAILABLE, "the worker has a leader already"};
   absl::Status outcome;
   {
     WorkerSession session(options_,

@@ -10,6 +10,7 @@
 #include "shard/base/host_memory.h"
 #include "shard/base/status_macros.h"
 #include "shard/base/thread_name.h"
+#include "shard/comm/link_test.h"
 #include "shard/remote/protocol.h"
 #include "shard/remote/step_codec.h"
 #include "shard/step_check.h"
@@ -177,20 +178,50 @@ absl::Status WorkerSession::OnConnect(const v1::Connect& order) {
   epoch_ = order.epoch();
   v1::WorkerMessage answer;
   answer.mutable_connected()->set_epoch(epoch_);
-  *answer.mutable_connected()->mutable_outcome() = EncodeOutcome(Join(order));
+  const absl::Status outcome = Join(order, answer.mutable_connected());
+  *answer.mutable_connected()->mutable_outcome() = EncodeOutcome(outcome);
   join_.reset();
   SendOne(answer);
   return absl::OkStatus();
 }
 
-absl::Status WorkerSession::Join(const v1::Connect& order) {
+absl::Status WorkerSession::Join(const v1::Connect& order, v1::Connected* answer) {
   ASSIGN_OR_RETURN(std::vector<GroupJoin::RankGroups> groups, join_->Join(order));
+  if (order.link_test()) RETURN_IF_ERROR(TestGroups(groups, answer));
   const std::chrono::milliseconds bound(order.join_timeout_ms());
   for (const auto& runner : runners_) runner->Abort(absl::AbortedError("another epoch begins"));
   for (size_t i = 0; i < runners_.size(); ++i)
     RETURN_IF_ERROR(runners_[i]->Connect(std::move(groups[i].tensor), std::move(groups[i].pipeline),
                                          epoch_, bound));
   return absl::OkStatus();
+}
+
+// All ranks at once, each its tensor group first: all of them are needed.
+absl::Status WorkerSession::TestGroups(std::vector<GroupJoin::RankGroups>& groups,
+                                       v1::Connected* answer) {
+  const GroupOptions options = PlanGroups(spec_, plan_, order_.memory.options);
+  Mutex noting;
+  absl::Status failed;
+  const auto test = [&](size_t at, bool tensor) {
+    const auto speed = tensor ? TestLinks(*groups[at].tensor, options.tensor.max_elements)
+                              : TestLinks(*groups[at].pipeline, options.pipeline.max_elements);
+    MutexLock lock(&noting);
+    failed.Update(speed.status());
+    if (!speed.ok() || speed->latency_us == 0) return;
+    v1::Link* link = answer->add_links();
+    link->set_rank(static_cast<uint32_t>(order_.ranks[at]));
+    link->set_tensor(tensor);
+    link->set_latency_us(speed->latency_us);
+    link->set_bytes_per_second(speed->bytes_per_second);
+  };
+  std::vector<std::thread> threads;
+  for (size_t at = 0; at < groups.size(); ++at)
+    threads.emplace_back([&test, at] {
+      test(at, /*tensor=*/true);
+      test(at, /*tensor=*/false);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return failed;
 }
 
 absl::Status WorkerSession::OnRun(const v1::Step& message) {

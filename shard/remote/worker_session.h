@@ -49,7 +49,8 @@ class WorkerSession {
 
   absl::Status LoadRanks(LoadOrder order) ABSL_LOCKS_EXCLUDED(loading_);
   absl::Status CheckEpoch(uint64_t epoch) const;
-  absl::Status Join(const v1::Connect& order);
+  absl::Status Join(const v1::Connect& order, v1::Connected* answer);
+  absl::Status TestGroups(std::vector<GroupJoin::RankGroups>& groups, v1::Connected* answer);
   void OnDone(int rank, uint64_t epoch, const absl::StatusOr<StepResult>& share,
               const StageStats& stats);
   void SendOne(const v1::WorkerMessage& message) ABSL_LOCKS_EXCLUDED(sending_);
