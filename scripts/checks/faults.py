@@ -114,7 +114,7 @@ class Load:
     """`streams` requests at once, greedy and seeded in turn, each with a prompt of its own."""
 
     def __init__(self, grpc, messages, services, address, streams, prompt, tokens, vocab):
-        self.channel = grpc.insecure_channel(address)
+        self.channel, self.total = grpc.insecure_channel(address), streams * tokens
         stub = services.GenerationStub(self.channel)
         self.streams = [
             Stream(messages, stub, i, [(i * 7919 + j * 104729) % (vocab - 3) + 3 for j in range(prompt)],
