@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<Executor>> LoadProcesses(const ServingPlan& plan,
   group.link_test = settings.link_test;
   group.start_timeout = absl::ToChronoMilliseconds(settings.start_timeout);
   ASSIGN_OR_RETURN(group.worker, WorkerOptionsOf(settings));
-  group.log = [](const std::string& event) { spdlog::warn("shards: {}", event); };
+  group.log = [](const std::string& event) { spdlog::info("shards: {}", event); };
+  group.warn = [](const std::string& event) { spdlog::warn("shards: {}", event); };
   if (settings.remote()) {
     ASSIGN_OR_RETURN(group.places, ParseWorkerPlaces(settings.places, plan.shards.ranks(),
                                                      plan.replicas, replica));

@@ -44,7 +44,7 @@ def bridged(count, mbit=None):
             for device in ("eth0", "lo"):
                 host.run("ip", "link", "set", device, "up")
             if mbit:
-                shape = ("root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "100ms")
+                shape = ("root", "tbf", "rate", f"{mbit}mbit", "burst", "128kb", "latency", "10ms")
                 run("tc", "qdisc", "add", "dev", link, *shape)
                 host.run("tc", "qdisc", "add", "dev", "eth0", *shape)
         yield hosts

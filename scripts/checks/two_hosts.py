@@ -121,8 +121,10 @@ def main():
         if not fine:
             short.append(what)
 
-    undisturbed["text"], undisturbed["bridge"] = measure(program, model, bridged())
-    _, undisturbed["relay"] = measure(program, model, relayed(0))
+    for kind, road in (("bridge", bridged), ("relay", lambda: relayed(0))):
+        undisturbed["text"], first = measure(program, model, road())
+        _, second = measure(program, model, road())
+        undisturbed[kind] = {figure: min(first[figure], second[figure]) for figure in first}
     # A step's activations and then its result cross the road: two delays in every round.
     compare(f"{DELAY_MS} ms each way", relayed(DELAY_MS), "relay",
             lambda figure, value: value + 2 * DELAY_MS / 1e3, TOLERANCE)

@@ -170,16 +170,12 @@ class GlooComm final : public Communicator {
                         "x", header.cols, ", this one at ", matrix.rows, "x", matrix.cols));
     return nullptr;
   }
-  void Release(int peer, Operation operation) {
-    const absl::Status status = mesh_->Release(peer);
-    if (!status.ok()) Fail(Named(status, operation));
-  }
   template <typename Read>
   void Take(int peer, Operation operation, Matrix matrix, const Piece& piece, Read read) {
     const void* data = Await(peer, operation, matrix, piece);
     if (data == nullptr) return;
     read(data);
-    Release(peer, operation);
+    mesh_->Release(peer);
   }
 
   // Adds every peer's next message, of [begin, end) of the matrix, and own_ up, in rank order.
@@ -196,7 +192,7 @@ class GlooComm final : public Communicator {
       for (const float*& term : shifted) term += offset;
       SumInOrder(shifted.data(), size_, count, static_cast<float*>(run));
     });
-    ForPeers([&](int peer) { Release(peer, operation); });
+    ForPeers([&](int peer) { mesh_->Release(peer); });
   }
 
   // Every rank sends everything to every other, and adds up everything.

@@ -22,7 +22,9 @@ struct MessageHeader {
 // stream of messages, each a header and up to `message_bytes` bytes. Receives are posted before
 // anything is sent, so a sender may be some messages ahead. One thread sends and receives; Abort()
 // may come from any. SIGPIPE must be ignored. Gloo ends the process when a stranger takes a peer's
-// place in a connection that is being made; see GlooJoin.
+// place in a connection that is being made and speaks its protocol wrongly; see GlooJoin.
+//
+// Memory is taken by Create(). The destructor lets what was posted arrive, for up to a second.
 class GlooMesh {
  public:
   struct Options {
@@ -41,8 +43,9 @@ class GlooMesh {
 
   // Where this rank listens, for the others: any bytes.
   const std::string& address() const { return address_; }
-  // Connects to all, by their addresses. DeadlineExceeded or Unavailable naming the rank;
-  // FailedPrecondition for an address of another identity; InvalidArgument for bytes that are none.
+  // Connects to all, by their addresses, and exchanges identities with them. DeadlineExceeded or
+  // Unavailable naming the rank; FailedPrecondition for another identity, of an address or of who
+  // connects; InvalidArgument for bytes that are no address.
   absl::Status Connect(const std::vector<std::string>& addresses);
 
   // The place for the next message to a peer, free once the one that was there has gone; null and
@@ -50,13 +53,14 @@ class GlooMesh {
   std::byte* Next(int to, std::chrono::milliseconds timeout, absl::Status* status);
   absl::Status Post(int to, const MessageHeader& header, int64_t bytes);
 
-  // The oldest message of a peer, once it is there; it stays until Release().
+  // The oldest message of a peer, once it is there; it stays until Release(). Unavailable at once
+  // when the peer has gone and all that it had sent has been received.
   struct Message {
     MessageHeader header;
     const std::byte* data = nullptr;
   };
   absl::StatusOr<Message> Receive(int from, std::chrono::milliseconds timeout);
-  absl::Status Release(int from);
+  void Release(int from);
 
   // Ends every connection: what waits here, or will, ends with Cancelled or Unavailable, and so do
   // the peers' waits.
@@ -64,17 +68,24 @@ class GlooMesh {
 
  private:
   struct Peer;
-  class Transport;  // Gloo's device, context and pairs
+  struct Links;  // Gloo's device, context and pairs
   GlooMesh(int rank, int size, uint64_t identity, Options options);
-  absl::Status Open(const std::string& bind);
-  absl::Status MakePeers();
+  Peer& peer(int rank) { return *peers_[static_cast<size_t>(rank)]; }
+  template <typename Act>
+  void ForPeers(Act act);
+  void MakePeers();
+  void Listen(const std::string& bind);
+  absl::Status Greet(int to, const std::vector<char>& place);
+  absl::Status HearFrom(int from);
+  bool Flush(int to, std::chrono::steady_clock::time_point deadline);
 
   const int rank_, size_;
   const uint64_t identity_;
   const Options options_;
   std::string address_;
-  std::unique_ptr<Transport> transport_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; none of one's own; before their pairs
+  bool connected_ = false;
+  std::unique_ptr<Links> links_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; none of one's own; before their links
 };
 
 }  // namespace penstock

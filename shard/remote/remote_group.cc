@@ -183,7 +183,7 @@ void RemoteGroup::OnLost(const absl::Status& why) {
     lost_.Update(Detached(why));
     Fail(why);
   }
-  options_.log(absl::StrCat("lost: ", why.message()));
+  options_.warn(absl::StrCat("lost: ", why.message()));
 }
 
 void RemoteGroup::OnOpened(const RemoteWorker& worker) {
@@ -226,7 +226,7 @@ absl::Status RemoteGroup::Begin(LoadProgress* progress) {
     const bool in_time =
         attempt < kAttempts || (!crew_.local() && std::chrono::steady_clock::now() < end);
     if (!may_pass || !in_time) return status;
-    if (status.message() != told) options_.log(absl::StrCat(status.message(), "; trying again"));
+    if (status.message() != told) options_.warn(absl::StrCat(status.message(), "; trying again"));
     told = std::string(status.message());
     std::this_thread::sleep_for(kPause);
   }

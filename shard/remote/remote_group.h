@@ -34,7 +34,9 @@ struct RemoteGroupOptions {
   std::vector<std::string> spares;
   RemoteWorkerOptions worker;
   bool link_test = true;  // when ranks join for the first time
+  // Told what happens, and what should not have; from any thread.
   std::function<void(const std::string& event)> log = [](const std::string&) {};
+  std::function<void(const std::string& event)> warn = [](const std::string&) {};
 };
 
 // All ranks of one replica in processes of their own, on this host or others: Executor's contract,
