@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "shard/base/status_macros.h"
+#include "shard/remote/worker_places.h"
 
 namespace penstock {
 namespace {
@@ -206,18 +207,33 @@ absl::Status ServeOptions::CompleteBatching() {
   return absl::OkStatus();
 }
 
+absl::Status ServeOptions::CompleteWorkers() const {
+  constexpr absl::Duration kLeast = absl::Seconds(1);  // workers tell twice as often that they live
+  if (workers.silence < kLeast)
+    return absl::InvalidArgumentError("--shard-silence: must be at least 1 second");
+  for (const auto& [name, value] : {std::pair("--join-timeout", workers.join_timeout),
+                                    {"--start-timeout", workers.start_timeout},
+                                    {"--recovery-timeout", scheduler.recovery_timeout}})
+    if (value < absl::Milliseconds(1))
+      return absl::InvalidArgumentError(absl::StrCat(name, ": must be at least 0.001 seconds"));
+  if (workers.remote()) {
+    const int ranks = model.tensor * model.pipeline;
+    RETURN_IF_ERROR(ParseWorkerPlaces(workers.places, ranks, model.replicas, 0).status());
+    return ParseSpares(workers.spares).status();
+  }
+  if (!workers.spares.empty() || workers.security.any())
+    return absl::InvalidArgumentError(
+        "--spares, --shard-token-file and --shard-tls-... are for --workers HOST:PORT,...");
+  return absl::OkStatus();
+}
+
 absl::Status ServeOptions::Complete() {
   if (model.path.empty()) return absl::InvalidArgumentError("--model is missing");
   RETURN_IF_ERROR(CheckAddress("--listen", server.listen));
   if (metrics.listen != "off") RETURN_IF_ERROR(CheckAddress("--metrics", metrics.listen));
   if (step_timeout < absl::Milliseconds(1))
     return absl::InvalidArgumentError("--step-timeout: must be at least 0.001 seconds");
-  for (const auto& [name, value] : {std::pair("--shard-silence", workers.silence),
-                                    {"--join-timeout", workers.join_timeout},
-                                    {"--start-timeout", workers.start_timeout},
-                                    {"--recovery-timeout", scheduler.recovery_timeout}})
-    if (value < absl::Milliseconds(1))
-      return absl::InvalidArgumentError(absl::StrCat(name, ": must be at least 0.001 seconds"));
+  RETURN_IF_ERROR(CompleteWorkers());
   if (server.calls.client_stall < absl::Milliseconds(1))
     return absl::InvalidArgumentError("--client-stall-timeout: must be at least 0.001 seconds");
   RETURN_IF_ERROR(CompleteBatching());

@@ -50,6 +50,7 @@ struct ServeOptions {
 
  private:
   absl::Status CompleteBatching();
+  absl::Status CompleteWorkers() const;
 };
 
 // Declares each option once, for flags and file alike.

@@ -15,12 +15,12 @@ bool ExecutorRecovery::TryRestart(absl::Time now) {
   const absl::Status status = executor_.Restart();
   if (status.ok()) {
     backoff_.reset();
+    lost_ = absl::OkStatus();
   } else if (!backoff_->OnFailedAttempt(now)) {
     lost_ = absl::UnavailableError(
         absl::StrCat("the executor failed: ", backoff_->cause().message(),
                      "; and could not be restarted within ", absl::FormatDuration(allowed_), ": ",
                      status.message()));
-    backoff_.reset();
   }
   return true;
 }

@@ -9,7 +9,8 @@
 
 namespace penstock {
 
-// Brings a failed executor back, or gives it up. Belongs to the thread that steps.
+// Brings a failed executor back. Past the time allowed for that it is lost, which is no reason not
+// to go on trying. Belongs to the thread that steps.
 class ExecutorRecovery {
  public:
   // Borrows `executor`. `allowed`: for restarting it, from the failure on.
@@ -23,7 +24,6 @@ class ExecutorRecovery {
   absl::Status unnoticed() const { return healthy() ? executor_.status() : absl::OkStatus(); }
   // Tries a restart that is due. False: there is none.
   bool TryRestart(absl::Time now);
-  void GiveUp() { backoff_.reset(); }          // no further attempt
   absl::Time began() const { return began_; }  // the last time
 
   bool active() const { return backoff_.has_value(); }
@@ -32,7 +32,7 @@ class ExecutorRecovery {
   absl::Time next_attempt() const {
     return active() ? backoff_->next_attempt() : absl::InfiniteFuture();
   }
-  const absl::Status& lost() const { return lost_; }  // Unavailable once the time was up
+  const absl::Status& lost() const { return lost_; }  // Unavailable from when the time was up
 
  private:
   Executor& executor_;

@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-// When to try again to restart a failed executor: at once, then after pauses that double, until
-// the time allowed since the failure has passed. Has no clock of its own.
+// When to try again to restart a failed executor: at once, then after pauses that double; once the
+// time allowed since the failure has passed, at long intervals. Has no clock of its own.
 class RestartBackoff {
  public:
   static constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
@@ -22,10 +22,10 @@ class RestartBackoff {
 
   // An attempt failed at `now`. False when the time is up.
   bool OnFailedAttempt(absl::Time now) {
-    if (now >= give_up_) return false;
-    next_attempt_ = std::min(now + pause_, give_up_);
+    const bool in_time = now < give_up_;
+    next_attempt_ = in_time ? std::min(now + pause_, give_up_) : now + kLongestPause;
     pause_ = std::min(2 * pause_, kLongestPause);
-    return true;
+    return in_time;
   }
 
  private:

@@ -28,7 +28,7 @@ struct ModelOptions {
   int32_t max_sequences = 64;
   int32_t max_step_tokens = 0;  // 0: 512, of an encoder 4096 or more
   int32_t kv_tokens = 0;        // of a replica's whole cache; 0: from the memory available
-  bool elsewhere = false;       // the ranks are on other hosts, which look at their memory themselves
+  bool elsewhere = false;  // the ranks are on other hosts, which look at their memory themselves
   CpuOptions cpu;
 };
 

@@ -48,6 +48,25 @@ TEST_F(CallOptionsTest, TheBoundsOfCallsReachTheirParts) {
   EXPECT_EQ(options_.model.replicas, 3);
 }
 
+TEST_F(CallOptionsTest, WorkersAreCheckedBeforeAnythingIsLoaded) {
+  EXPECT_EQ(Complaint("pipeline", "2"), "");
+  for (const char* good : {"auto", "threads", "processes", "a:1,b:2", "a:1*2"})
+    EXPECT_EQ(Complaint("workers", good), "") << good;
+  for (const char* bad : {"", "thread", "threads ", "a:1", "a:1*3", "a:1,b:2,c:3", "a:1*2;b:1*2"})
+    EXPECT_NE(Complaint("workers", bad).find("workers: "), std::string::npos) << bad;
+  EXPECT_EQ(Complaint("workers", "a:1*2"), "");
+  EXPECT_EQ(Complaint("spares", "c:3,d:4"), "");
+  EXPECT_NE(Complaint("spares", "c"), "");
+  EXPECT_EQ(Complaint("spares", "c:3"), "");
+  EXPECT_EQ(Complaint("shard-token-file", "token"), "");
+  EXPECT_NE(Complaint("workers", "processes").find("--spares"), std::string::npos);
+  EXPECT_NE(Complaint("shard-silence", "0.9").find("--shard-silence"), std::string::npos);
+  options_.workers = {};
+  EXPECT_NE(Complaint("join-timeout", "0").find("--join-timeout"), std::string::npos);
+  options_.workers = {};
+  EXPECT_NE(Complaint("recovery-timeout", "0").find("--recovery-timeout"), std::string::npos);
+}
+
 TEST_F(CallOptionsTest, ImpossibleBoundsAreNamed) {
   EXPECT_NE(Complaint("client-stall-timeout", "0").find("client-stall-timeout"), std::string::npos);
   options_.server.calls = {};

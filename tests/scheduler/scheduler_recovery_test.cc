@@ -147,6 +147,24 @@ TEST(SchedulerRecoveryTest, PastTheBoundStreamsEndUnavailable) {
   ExpectClean(harness);
 }
 
+TEST(SchedulerRecoveryTest, WhatComesBackAfterTheBoundServesAgain) {
+  Harness harness(SmallExecutorInfo(), {.recovery_timeout = absl::Milliseconds(1)});
+  harness.executor.set_failing_restarts(3);
+  harness.executor.Abort(absl::UnavailableError("rank 3 gone"));
+  Client early(MakeRequest(1, 4, 4));
+  ASSERT_TRUE(harness.Submit(early).ok());
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (harness.executor.restarts() < 2 && absl::Now() < end) harness.scheduler.Step();
+  ASSERT_TRUE(early.Poll());
+  EXPECT_EQ(early.end().status.code(), absl::StatusCode::kUnavailable);
+  while (!harness.scheduler.state().healthy && absl::Now() < end) harness.scheduler.Step();
+  Client late(MakeRequest(1, 4, 4));
+  ASSERT_TRUE(harness.Submit(late).ok());
+  StepToEnd(harness);
+  ASSERT_TRUE(late.Poll());
+  EXPECT_EQ(late.tokens(), late.Expected(1000));
+}
+
 TEST(SchedulerRecoveryTest, CancellationIsSeenWhileRestarting) {
   Harness harness;
   harness.executor.set_fault([](const StepBatch&) { return absl::UnavailableError("gone"); });
