@@ -1,5 +1,6 @@
 #include "tests/comm/groups.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <random>
@@ -30,6 +31,7 @@ CommOptions LinkedOptions(int size, std::chrono::milliseconds timeout, bool spin
 namespace {
 
 Group MakeTcpGroup(int size, const CommOptions& options) {
+  signal(SIGPIPE, SIG_IGN);  // as the program does
   std::vector<std::unique_ptr<GlooJoin>> joins;
   std::vector<std::string> addresses;
   for (int rank = 0; rank < size; ++rank) {
