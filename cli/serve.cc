@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "cli/command.h"
 #include "cli/one_shot_model.h"
+#include "cli/protocols.h"
 #include "cli/replicas.h"
 #include "cli/serve_options.h"
 #include "cli/stop_signals.h"
@@ -52,6 +53,7 @@ absl::StatusOr<int> Serve(const ServeSettings& settings) {
   metrics_options.model = plan.model_name;
   ASSIGN_OR_RETURN(const std::unique_ptr<Metrics> metrics, Metrics::Create(metrics_options));
   ServerOptions server_options = options.server;
+  server_options.protocols = Protocols();
   server_options.model = {plan.model_name, std::string(ModelKind(plan.spec.encoder)),
                           FormatPlan(plan)};
   ASSIGN_OR_RETURN(const std::unique_ptr<InferenceServer> server,
@@ -68,12 +70,14 @@ absl::StatusOr<int> Serve(const ServeSettings& settings) {
   ASSIGN_OR_RETURN(const std::unique_ptr<LoadedModel> model,
                    LoadModel(plan, *tokenizer, options, *metrics));
   metrics->OnModelLoaded(absl::Now() - begin);
-  const ServingContext context{{plan.model_name, *tokenizer, model->info(), plan.spec.eos_tokens,
-                                options.limits, plan.spec.encoder},
-                               model->generator(),
-                               text_pool,
-                               model->encoder(),
-                               plan.replicas};
+  const ServingContext context{
+      {plan.model_name, *tokenizer, model->info(), plan.spec.eos_tokens, options.limits,
+       plan.spec.encoder, std::string(Name(plan.memory.options.dtype)),
+       options.scheduler.max_queued},
+      model->generator(),
+      text_pool,
+      model->encoder(),
+      plan.replicas};
   model->Start();
   loading.store(false);
   RETURN_IF_ERROR(server->Open(context));

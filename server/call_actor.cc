@@ -1,7 +1,5 @@
 #include "server/call_actor.h"
 
-#include <chrono>
-
 namespace penstock {
 
 void CallActor::Wake() {
@@ -22,12 +20,6 @@ void CallActor::Run() {
   if (wakes_.fetch_sub(seen) == seen) return;
   // Woken meanwhile: another turn, behind the other calls' tasks.
   queue_.Post([call = shared_from_this()] { call->Run(); });
-}
-
-absl::Time ClientDeadline(const grpc::ServerContextBase& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
-                                                                  : absl::FromChrono(deadline);
 }
 
 }  // namespace penstock

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -42,9 +40,6 @@ class CallActor : public std::enable_shared_from_this<CallActor> {
   TaskQueue& queue_;
   std::shared_ptr<CallActor> self_;
 };
-
-// Infinitely far when the client set none.
-absl::Time ClientDeadline(const grpc::ServerContextBase& context);
 
 // gRPC's clock may be this much ahead when it says that a deadline has passed.
 constexpr absl::Duration kDeadlineClockError = absl::Milliseconds(20);

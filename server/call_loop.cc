@@ -20,9 +20,20 @@ void CallLoop::Post(absl::AnyInvocable<void()> task) {
 
 void CallLoop::Ring() { alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), &bell_); }
 
+void CallLoop::Enter() {
+  MutexLock lock(&mutex_);
+  ++inside_;
+}
+
+void CallLoop::Leave() {
+  MutexLock lock(&mutex_);
+  --inside_;
+}
+
 void CallLoop::Stop() {
   {
     MutexLock lock(&mutex_);
+    mutex_.Await([this] { return inside_ == 0; });
     if (std::exchange(stopped_, true)) return;
     queue_->Shutdown();
   }

@@ -36,8 +36,12 @@ class CallLoop final : public TaskQueue {
   // In the order of posting. Once the loop is stopped, nothing happens to what is posted.
   void Post(absl::AnyInvocable<void()> task) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Lets the queue run empty and joins the thread; idempotent. The queue's server must have been
-  // shut down before.
+  // Around the life of whatever may still put an operation on the queue.
+  void Enter() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Waits until all have left, lets the queue run empty and joins the thread; idempotent. The
+  // queue's server must have been shut down before, which ends every call.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -59,6 +63,7 @@ class CallLoop final : public TaskQueue {
   std::deque<absl::AnyInvocable<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool rung_ ABSL_GUARDED_BY(mutex_) = false;  // the loop will come, or is here
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  int inside_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

@@ -6,36 +6,29 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/grpc_status.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
 
-grpc::ServerUnaryReactor* EncodeCall::Start(CallGate::Ticket ticket,
-                                            const CallEnvironment& environment,
-                                            std::unique_ptr<EncodeMethod> method,
-                                            const grpc::CallbackServerContext& context,
-                                            const grpc::ByteBuffer& request,
-                                            grpc::ByteBuffer* response) {
-  auto call = std::make_shared<EncodeCall>(std::move(ticket), environment, std::move(method),
-                                           context, request, response);
-  call->Begin(request.Length(), call->ticket_.context().text_pool);
-  return call.get();
+void EncodeCall::Start(CallGate::Ticket ticket, const Front& front,
+                       std::unique_ptr<EncodeMethod> method,
+                       std::unique_ptr<ResponseStream> stream) {
+  auto call =
+      std::make_shared<EncodeCall>(std::move(ticket), front, std::move(method), std::move(stream));
+  call->stream_->Begin(*call);
+  call->CallActor::Begin(call->stream_->request().Length(), call->ticket_.context().text_pool);
 }
 
-EncodeCall::EncodeCall(CallGate::Ticket ticket, const CallEnvironment& environment,
-                       std::unique_ptr<EncodeMethod> method,
-                       const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request,
-                       grpc::ByteBuffer* response)
+EncodeCall::EncodeCall(CallGate::Ticket ticket, const Front& front,
+                       std::unique_ptr<EncodeMethod> method, std::unique_ptr<ResponseStream> stream)
     : CallActor(ticket.context().text_pool),
       ticket_(std::move(ticket)),
-      environment_(environment),
+      environment_(front.environment),
       method_(std::move(method)),
-      request_(request),
-      response_(response),
+      stream_(std::move(stream)),
       arrival_(absl::Now()),
-      deadlines_(arrival_, ClientDeadline(context), environment.bounds),
-      alarm_(environment.timer, [this] { Wake(); }) {}  // End() silences it before we go
+      deadlines_(arrival_, stream_->client_deadline(), environment_.bounds),
+      alarm_(environment_.timer, [this] { Wake(); }) {}  // End() silences it before we go
 
 void EncodeCall::OnCancel() {
   cancelled_.store(true);
@@ -63,8 +56,8 @@ void EncodeCall::Turn() {
 absl::Status EncodeCall::Submit() {
   const ServingContext& context = ticket_.context();
   std::optional<TaskPool::LongTask> encoding;
-  if (request_.Length() > kShortRequest) encoding.emplace(context.text_pool);
-  ASSIGN_OR_RETURN(EncodeTask task, method_->Parse(request_, context.model));
+  if (stream_->request().Length() > kShortRequest) encoding.emplace(context.text_pool);
+  ASSIGN_OR_RETURN(EncodeTask task, method_->Parse(stream_->request(), context.model));
   deadlines_.SetQueueTimeout(task.queue_timeout);
   RETURN_IF_ERROR(CheckDeadlines());  // encoding takes its time, too
   for (size_t i = 0; i < task.requests.size(); ++i) {
@@ -133,17 +126,23 @@ void EncodeCall::Respond() {
   timings.set_queue_seconds(absl::ToDoubleSeconds(last_start_ - arrival_));
   timings.set_compute_seconds(absl::ToDoubleSeconds(last_result_ - first_start_));
   timings.set_total_seconds(absl::ToDoubleSeconds(absl::Now() - arrival_));
-  *response_ = method_->Respond(std::move(outputs), timings, ticket_.context().model);
-  End(absl::OkStatus());
+  response_ = method_->Respond(std::move(outputs), timings, ticket_.context().model);
+  ended_ = true;
+  alarm_.Cancel();
+  stream_->WriteAndFinish(response_);
 }
 
 void EncodeCall::End(absl::Status status) {
   ended_ = true;
   alarm_.Cancel();
+  CancelInputs();
+  status_ = std::move(status);
+  stream_->Finish(status_);
+}
+
+void EncodeCall::CancelInputs() {
   for (const Input& input : inputs_)
     if (!input.answered) input.reply->Cancel();
-  status_ = std::move(status);
-  Finish(ToGrpc(status_));
 }
 
 absl::Status EncodeCall::WhyCancelled() const {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <atomic>
 #include <memory>
@@ -14,27 +14,24 @@
 #include "server/call_environment.h"
 #include "server/call_gate.h"
 #include "server/encode_method.h"
+#include "server/front.h"
+#include "server/response_stream.h"
 #include "server/timer.h"
 
 namespace penstock {
 
-// One RPC of penstock.v1.Encoding, from request to answer: its inputs go to the encoder one by one
+// One call to a one-shot model, from request to answer: its inputs go to the encoder one by one
 // and it ends when all have come back, when the first fails, or when its time is over.
-class EncodeCall final : public grpc::ServerUnaryReactor, public CallActor {
+class EncodeCall final : private ResponseStream::Reactor, public CallActor {
  public:
-  // The messages and `context` live until OnDone, as gRPC promises. The ticket's model is a
-  // one-shot one. Never blocks.
-  static grpc::ServerUnaryReactor* Start(CallGate::Ticket ticket,
-                                         const CallEnvironment& environment,
-                                         std::unique_ptr<EncodeMethod> method,
-                                         const grpc::CallbackServerContext& context,
-                                         const grpc::ByteBuffer& request,
-                                         grpc::ByteBuffer* response);
+  // The ticket's model is a one-shot one; whatever else is wrong with the call is answered. Never
+  // blocks.
+  static void Start(CallGate::Ticket ticket, const Front& front,
+                    std::unique_ptr<EncodeMethod> method, std::unique_ptr<ResponseStream> stream);
 
   // Use Start; public for std::make_shared.
-  EncodeCall(CallGate::Ticket ticket, const CallEnvironment& environment,
-             std::unique_ptr<EncodeMethod> method, const grpc::CallbackServerContext& context,
-             const grpc::ByteBuffer& request, grpc::ByteBuffer* response);
+  EncodeCall(CallGate::Ticket ticket, const Front& front, std::unique_ptr<EncodeMethod> method,
+             std::unique_ptr<ResponseStream> stream);
 
  private:
   struct Input {
@@ -43,7 +40,8 @@ class EncodeCall final : public grpc::ServerUnaryReactor, public CallActor {
     EncodeOutput output;
   };
 
-  // gRPC's side, on its threads.
+  // The stream's side.
+  void OnWriteDone(bool /*ok*/) override {}
   void OnCancel() override;
   void OnDone() override;
 
@@ -57,13 +55,13 @@ class EncodeCall final : public grpc::ServerUnaryReactor, public CallActor {
   void SetAlarm();
   void Respond();
   void End(absl::Status status);
+  void CancelInputs();
   absl::Status WhyCancelled() const;
 
   CallGate::Ticket ticket_;
   const CallEnvironment& environment_;
   const std::unique_ptr<EncodeMethod> method_;
-  const grpc::ByteBuffer& request_;
-  grpc::ByteBuffer* const response_;
+  const std::unique_ptr<ResponseStream> stream_;
   const absl::Time arrival_;
   std::atomic<bool> cancelled_{false};
 
@@ -74,6 +72,7 @@ class EncodeCall final : public grpc::ServerUnaryReactor, public CallActor {
   bool ended_ = false;
   std::vector<Input> inputs_;
   size_t unanswered_ = 0;
+  grpc::ByteBuffer response_;
   absl::Time first_start_ = absl::InfiniteFuture();  // the first input left the queue
   absl::Time last_start_ = absl::InfinitePast();
   absl::Time last_result_ = absl::InfinitePast();

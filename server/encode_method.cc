@@ -1,33 +1,18 @@
 #include "server/encode_method.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/encode_inputs.h"
+#include "server/encode_results.h"
 #include "server/field_checks.h"
 #include "server/raw_message.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
 namespace {
-
-absl::Status CheckKind(const ServedModel& model, absl::string_view rpc, absl::string_view kind) {
-  if (model.kind() == kind) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(rpc, " needs a model of the kind \"", kind,
-                                                    "\"; \"", model.name, "\" is of the kind \"",
-                                                    model.kind(), "\""));
-}
-
-absl::Status ParseScheduling(const v1::Scheduling& from, const ServedModel& model,
-                             EncodeTask* task) {
-  int32_t priority = 0;
-  RETURN_IF_ERROR(ParseQueueing(from, model.limits, &priority, &task->queue_timeout));
-  for (EncodeRequest& request : task->requests) request.priority = priority;
-  return absl::OkStatus();
-}
 
 // Of EmbedRequest and ClassifyRequest, which have the same inputs.
 template <typename Request>
@@ -38,7 +23,7 @@ absl::StatusOr<EncodeTask> ParseInputs(const Request& request, const ServedModel
   RETURN_IF_ERROR(inputs.CheckCount("inputs", request.inputs_size()));
   for (int i = 0; i < request.inputs_size(); ++i)
     RETURN_IF_ERROR(inputs.AddInput(absl::StrCat("inputs[", i, "]"), request.inputs(i)));
-  RETURN_IF_ERROR(ParseScheduling(request.scheduling(), model, &task));
+  RETURN_IF_ERROR(ApplyScheduling(request.scheduling(), model, &task));
   return task;
 }
 
@@ -65,22 +50,6 @@ class EmbedMethod final : public EncodeMethod {
     return SerializeMessage(response);
   }
 };
-
-float Sigmoid(float logit) {
-  return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
-}
-
-// Logits to probabilities, in place. Of a single label, softmax would always say 1.
-void MakeProbabilities(const EncoderSpec& spec, std::vector<float>* scores) {
-  if (!spec.single_label || scores->size() == 1) {
-    for (float& score : *scores) score = Sigmoid(score);
-    return;
-  }
-  const double most = *std::max_element(scores->begin(), scores->end());
-  double sum = 0;
-  for (float score : *scores) sum += std::exp(score - most);
-  for (float& score : *scores) score = static_cast<float>(std::exp(score - most) / sum);
-}
 
 class ClassifyMethod final : public EncodeMethod {
  public:
@@ -166,7 +135,7 @@ class ScoreMethod final : public EncodeMethod {
       if (request.documents(i).empty()) return Refuse(field, "is empty");
       RETURN_IF_ERROR(inputs.AddText(field, request.query(), request.documents(i)));
     }
-    RETURN_IF_ERROR(ParseScheduling(request.scheduling(), model, &task));
+    RETURN_IF_ERROR(ApplyScheduling(request.scheduling(), model, &task));
     return task;
   }
 

@@ -1,5 +1,7 @@
 #include "server/field_checks.h"
 
+#include "server/text/unicode.h"
+
 namespace penstock {
 
 // Written so that NaN fails it.
@@ -19,6 +21,10 @@ absl::Status CheckModelName(const std::string& name, const ServedModel& model) {
   if (name.empty() || name == model.name) return absl::OkStatus();
   return absl::NotFoundError(
       absl::StrCat("model \"", name, "\" is not served here; \"", model.name, "\" is"));
+}
+
+absl::Status CheckUtf8(absl::string_view field, absl::string_view text) {
+  return IsValidUtf8(text) ? absl::OkStatus() : Refuse(field, "is not UTF-8");
 }
 
 absl::Status CheckTextSize(absl::string_view field, size_t bytes, const ServedModel& model) {

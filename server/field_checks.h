@@ -34,6 +34,8 @@ absl::Status CheckTokens(absl::string_view field, const Ids& ids, int32_t vocab)
 // NotFound unless `name` is empty or the model's.
 absl::Status CheckModelName(const std::string& name, const ServedModel& model);
 
+absl::Status CheckUtf8(absl::string_view field, absl::string_view text);
+
 // `text` may be encoded: it is not so long that it could never fit the context.
 absl::Status CheckTextSize(absl::string_view field, size_t bytes, const ServedModel& model);
 

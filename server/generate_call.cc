@@ -1,15 +1,11 @@
 #include "server/generate_call.h"
 
-#include <grpc/grpc.h>
-
 #include <algorithm>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/grpc_status.h"
-#include "server/raw_message.h"
 #include "server/request_validation.h"
 #include "shard/base/status_macros.h"
 
@@ -21,27 +17,28 @@ uint64_t DrawNumber() {
   return uint64_t{device()} << 32 | device();
 }
 
-constexpr absl::string_view kStrings = "model, text, stopping.stop, scheduling.cache_salt";
-
 }  // namespace
 
-void GenerateCall::Start(CallGate::Ticket ticket, const CallEnvironment& environment,
-                         CallLoop& loop, std::unique_ptr<ServerStream> stream) {
-  auto call =
-      std::make_shared<GenerateCall>(std::move(ticket), environment, loop, std::move(stream));
+void GenerateCall::Start(CallGate::Ticket ticket, const Front& front,
+                         std::unique_ptr<GenerateMethod> method,
+                         std::unique_ptr<ResponseStream> stream) {
+  auto call = std::make_shared<GenerateCall>(std::move(ticket), front, std::move(method),
+                                             std::move(stream));
   call->stream_->Begin(*call);
-  call->Begin(call->stream_->request().Length(), call->ticket_.context().text_pool);
+  call->CallActor::Begin(call->stream_->request().Length(), call->ticket_.context().text_pool);
 }
 
-GenerateCall::GenerateCall(CallGate::Ticket ticket, const CallEnvironment& environment,
-                           CallLoop& loop, std::unique_ptr<ServerStream> stream)
-    : CallActor(loop),
+GenerateCall::GenerateCall(CallGate::Ticket ticket, const Front& front,
+                           std::unique_ptr<GenerateMethod> method,
+                           std::unique_ptr<ResponseStream> stream)
+    : CallActor(front.loop),
       ticket_(std::move(ticket)),
-      environment_(environment),
+      environment_(front.environment),
+      method_(std::move(method)),
       stream_(std::move(stream)),
       arrival_(absl::Now()),
-      deadlines_(arrival_, ClientDeadline(stream_->context()), environment.bounds),
-      alarm_(environment.timer, [this] { Wake(); }) {}  // End() silences it before we go
+      deadlines_(arrival_, stream_->client_deadline(), environment_.bounds),
+      alarm_(environment_.timer, [this] { Wake(); }) {}  // End() silences it before we go
 
 void GenerateCall::OnWriteDone(bool ok) {
   if (!ok) cancelled_.store(true);
@@ -54,7 +51,7 @@ void GenerateCall::OnCancel() {
 }
 
 void GenerateCall::OnDone() {
-  environment_.metrics.OnCall("Generate", status_.code(), absl::Now() - arrival_);
+  environment_.metrics.OnCall(method_->name(), status_.code(), absl::Now() - arrival_);
   ticket_.Leave();
   Release();
 }
@@ -93,9 +90,18 @@ absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
   std::optional<TaskPool::LongTask> encoding;
   if (stream_->request().Length() > kShortRequest) encoding.emplace(context.text_pool);
-  ASSIGN_OR_RETURN(const auto request,
-                   ParseMessage<v1::GenerateRequest>(stream_->request(), kStrings));
-  ASSIGN_OR_RETURN(GenerationTask task, ParseGenerateRequest(request, context.model, DrawNumber()));
+  ASSIGN_OR_RETURN(const std::vector<v1::GenerateRequest> requests,
+                   method_->Parse(stream_->request(), context.model));
+  for (size_t i = 0; i < requests.size(); ++i) RETURN_IF_ERROR(SubmitPrompt(i, requests[i]));
+  return absl::OkStatus();
+}
+
+absl::Status GenerateCall::SubmitPrompt(size_t prompt, const v1::GenerateRequest& request) {
+  const ServingContext& context = ticket_.context();
+  absl::StatusOr<GenerationTask> parsed =
+      ParseGenerateRequest(request, context.model, DrawNumber());
+  if (!parsed.ok()) return method_->Explain(parsed.status());
+  GenerationTask& task = *parsed;
   deadlines_.SetQueueTimeout(task.queue_timeout);
   RETURN_IF_ERROR(CheckDeadlines());  // encoding takes its time, too
   task.sequence.arrival = arrival_;
@@ -106,6 +112,7 @@ absl::Status GenerateCall::Submit() {
       if (auto call = weak.lock()) call->Wake();
     });
     samples_.emplace_back(task, i, context.model.tokenizer, stream);
+    prompts_.push_back(prompt);
     if (!samples_.back().Resume(task)) continue;
     GenerateRequest sequence = task.sequence;
     sequence.sample_index = i;
@@ -128,25 +135,42 @@ bool GenerateCall::IsFull(const Sample& sample) const {
 }
 
 void GenerateCall::Write() {
-  for (size_t i = 0; i < samples_.size(); ++i) {
-    Sample& sample = samples_[(next_ + i) % samples_.size()];
-    if (!sample.has_message()) continue;
-    next_ = (next_ + i + 1) % samples_.size();
-    message_ = SerializeMessage(sample.TakeMessage());  // max_tokens keeps it below 2 GiB
-    write_.store(HasMore() ? WriteState::kAwaited : WriteState::kOutstanding);
-    deadlines_.OnWriteBegin(absl::Now());
-    return stream_->Write(message_);
+  if (sent_ == outbox_.size()) Respond();
+  if (sent_ == outbox_.size()) {
+    if (AllFinished()) End(absl::OkStatus());
+    return;
   }
-  if (HasMore()) End(absl::OkStatus());  // without a message there is the status alone
+  const grpc::ByteBuffer& message = outbox_[sent_++];
+  write_.store(HasMore() ? WriteState::kAwaited : WriteState::kOutstanding);
+  deadlines_.OnWriteBegin(absl::Now());
+  stream_->Write(message);
 }
 
-// Whether there is something to be sent that the streams will not wake the call for: messages of
-// other samples, or the status.
+// Fills the outbox with what the method makes of the news, if there is any.
+void GenerateCall::Respond() {
+  outbox_.clear();
+  sent_ = 0;
+  for (size_t i = 0; i < samples_.size() && outbox_.empty(); ++i) {
+    const size_t at = (next_ + i) % samples_.size();
+    if (samples_[at].has_message())
+      method_->Respond(prompts_[at], samples_[at].TakeMessage(), &outbox_);
+    if (!outbox_.empty()) next_ = (at + 1) % samples_.size();
+  }
+  if (outbox_.empty() && AllFinished() && !std::exchange(method_finished_, true))
+    method_->Finish(&outbox_);
+}
+
+// Whether there is something to be sent that the streams will not wake the call for: messages, or
+// the status.
 bool GenerateCall::HasMore() const {
-  const auto any = std::any_of(samples_.begin(), samples_.end(),
-                               [](const Sample& sample) { return sample.has_message(); });
-  return any || std::all_of(samples_.begin(), samples_.end(),
-                            [](const Sample& sample) { return sample.finished(); });
+  return sent_ < outbox_.size() || AllFinished() ||
+         std::any_of(samples_.begin(), samples_.end(),
+                     [](const Sample& sample) { return sample.has_message(); });
+}
+
+bool GenerateCall::AllFinished() const {
+  return std::all_of(samples_.begin(), samples_.end(),
+                     [](const Sample& sample) { return sample.finished(); });
 }
 
 CallPhase GenerateCall::Phase() const {
@@ -180,9 +204,7 @@ void GenerateCall::GiveUp(bool writing, absl::Status why) {
   CancelSamples();
   if (!writing) return End(std::move(why));
   given_up_ = std::move(why);
-  grpc_call_cancel_with_status(
-      stream_->context().c_call(), static_cast<grpc_status_code>(given_up_.code()),
-      std::string(given_up_.message()).c_str(), nullptr);  // OnWriteDone follows
+  stream_->Drop(given_up_);  // OnWriteDone follows
 }
 
 void GenerateCall::CancelSamples() {
@@ -194,7 +216,7 @@ void GenerateCall::End(absl::Status status) {
   alarm_.Cancel();
   if (!status.ok()) CancelSamples();
   status_ = std::move(status);
-  stream_->Finish(ToGrpc(status_));
+  stream_->Finish(status_);
 }
 
 absl::Status GenerateCall::WhyCancelled() const {

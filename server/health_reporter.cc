@@ -1,6 +1,7 @@
 #include "server/health_reporter.h"
 
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -9,8 +10,7 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval{250};
-constexpr const char* kReadinessNames[] = {"", "penstock.v1.Generation", "penstock.v1.Encoding",
-                                           "readiness"};
+constexpr const char* kReadinessNames[] = {"", "readiness"};
 
 }  // namespace
 
@@ -19,8 +19,9 @@ bool CanServe(const SchedulerState& state, absl::Time now, absl::Duration stall_
 }
 
 HealthReporter::HealthReporter(grpc::HealthCheckServiceInterface* service,
-                               absl::Duration stall_limit)
-    : service_(service), stall_limit_(stall_limit) {
+                               absl::Duration stall_limit, std::vector<std::string> services)
+    : service_(service), stall_limit_(stall_limit), names_(std::move(services)) {
+  names_.insert(names_.end(), std::begin(kReadinessNames), std::end(kReadinessNames));
   service_->SetServingStatus("liveness", true);
   {
     MutexLock lock(&mutex_);
@@ -66,7 +67,7 @@ void HealthReporter::LookAndReport() { Report(CanServe((*look_)(), absl::Now(), 
 void HealthReporter::Report(bool serving) {
   if (reported_ == serving) return;
   reported_ = serving;
-  for (const char* name : kReadinessNames) service_->SetServingStatus(name, serving);
+  for (const std::string& name : names_) service_->SetServingStatus(name, serving);
 }
 
 }  // namespace penstock

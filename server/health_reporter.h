@@ -3,7 +3,9 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -18,14 +20,15 @@ namespace penstock {
 bool CanServe(const SchedulerState& state, absl::Time now, absl::Duration stall_limit);
 
 // Keeps grpc.health.v1 truthful from a thread of its own, so that health never waits for inference.
-// Names: "", "penstock.v1.Generation", "penstock.v1.Encoding" and "readiness" serve when requests
-// can be served; "liveness" always does.
+// Names: "", "readiness" and those of services serve when requests can be served; "liveness" always
+// does.
 class HealthReporter {
  public:
   using Look = absl::AnyInvocable<SchedulerState()>;  // quick; called on the reporter's thread
 
   // Reports NOT_SERVING until Serve(). `service` is borrowed.
-  HealthReporter(grpc::HealthCheckServiceInterface* service, absl::Duration stall_limit);
+  HealthReporter(grpc::HealthCheckServiceInterface* service, absl::Duration stall_limit,
+                 std::vector<std::string> services);
   ~HealthReporter();
 
   void Serve(Look look) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -39,6 +42,7 @@ class HealthReporter {
 
   grpc::HealthCheckServiceInterface* const service_;
   const absl::Duration stall_limit_;
+  std::vector<std::string> names_;  // fixed once made
   Mutex mutex_;
   std::optional<Look> look_ ABSL_GUARDED_BY(mutex_);
   std::optional<bool> reported_ ABSL_GUARDED_BY(mutex_);

@@ -44,6 +44,8 @@ struct ServedModel {
   std::vector<int32_t> eos_tokens;
   RequestLimits limits = {};
   std::optional<EncoderSpec> encoder = {};  // set: a one-shot model
+  std::string dtype = {};                   // of the weights, "bf16"
+  int32_t max_queued = 0;                   // requests that may wait for a step
 
   // Ids below it are known to the tokenizer and to the model (whose embedding may be padded).
   int32_t vocab() const { return std::min(tokenizer.vocab_size(), info.vocab); }

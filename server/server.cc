@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "server/encoding_service.h"
+#include "server/generation_service.h"
 #include "shard/base/status_macros.h"
 
 namespace penstock {
@@ -51,22 +53,32 @@ absl::Status InferenceServer::Bind() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port_);
-  builder.RegisterService(&generation_);
-  builder.RegisterService(&encoding_);
+  loop_ = std::make_unique<CallLoop>(builder.AddCompletionQueue());
+  MakeServices();
+  for (const std::unique_ptr<RpcService>& service : services_)
+    builder.RegisterService(service.get());
   builder.RegisterService(&admin_);
   builder.SetMaxReceiveMessageSize(options_.max_receive_mib << 20);
   SetChannelArguments(&builder);
-  loop_ = std::make_unique<CallLoop>(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port_ == 0) {
     server_.reset();
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options_.listen,
                                                ": the address is in use or not this machine's"));
   }
-  generation_.Listen(*loop_);
-  health_ =
-      std::make_unique<HealthReporter>(server_->GetHealthCheckService(), options_.health_stall);
+  for (const std::unique_ptr<RpcService>& service : services_) service->Listen();
+  std::vector<std::string> names;
+  for (const std::unique_ptr<RpcService>& service : services_) names.push_back(service->name());
+  health_ = std::make_unique<HealthReporter>(server_->GetHealthCheckService(),
+                                             options_.health_stall, std::move(names));
   return absl::OkStatus();
+}
+
+void InferenceServer::MakeServices() {
+  front_.emplace(Front{gate_, {metrics_, timer_, options_.calls}, *loop_});
+  services_.push_back(std::make_unique<GenerationService>(*front_));
+  services_.push_back(std::make_unique<EncodingService>(*front_));
+  for (const auto& make : options_.protocols) services_.push_back(make(*front_));
 }
 
 InferenceServer::~InferenceServer() {

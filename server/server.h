@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,10 +16,10 @@
 #include "server/call_gate.h"
 #include "server/call_loop.h"
 #include "server/doorbell.h"
-#include "server/encoding_service.h"
-#include "server/generation_service.h"
+#include "server/front.h"
 #include "server/health_reporter.h"
 #include "server/metrics.h"
+#include "server/rpc_service.h"
 #include "server/serving_context.h"
 #include "server/timer.h"
 
@@ -34,6 +35,8 @@ struct ServerOptions {
   absl::Duration warm_up_timeout = absl::Seconds(300);
   CallBounds calls;
   ModelSummary model;  // what penstock.v1.Admin tells of it
+  // Of the protocols beside penstock.v1; each makes its service for the server's front.
+  std::vector<std::function<std::unique_ptr<RpcService>(const Front&)>> protocols;
 };
 
 // The gRPC front end and its life: starting (bound, health NOT_SERVING, calls UNAVAILABLE), ready,
@@ -67,12 +70,9 @@ class InferenceServer {
 
  private:
   InferenceServer(const ServerOptions& options, Metrics& metrics)
-      : options_(options),
-        metrics_(metrics),
-        generation_(gate_, {metrics, timer_, options_.calls}),
-        encoding_(gate_, {metrics, timer_, options_.calls}),
-        admin_(gate_, metrics, timer_, options_.model) {}
+      : options_(options), metrics_(metrics), admin_(gate_, metrics, timer_, options_.model) {}
   absl::Status Bind();
+  void MakeServices();
   void Shutdown();
   absl::Status WarmUp(const ServingContext& context);
   absl::Status WarmUpGenerator(const ServingContext& context);
@@ -84,11 +84,11 @@ class InferenceServer {
   Metrics& metrics_;
   CallGate gate_;
   Timer timer_;
-  GenerationService generation_;
-  EncodingService encoding_;
   AdminService admin_;
   int port_ = 0;
   std::unique_ptr<CallLoop> loop_;
+  std::optional<Front> front_;
+  std::vector<std::unique_ptr<RpcService>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<HealthReporter> health_;
 };

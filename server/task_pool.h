@@ -30,6 +30,8 @@ class TaskPool final : public TaskQueue {
   // whatever posts (the scheduler's streams, the calls) dies first.
   void Post(absl::AnyInvocable<void()> task) override ABSL_LOCKS_EXCLUDED(mutex_);
 
+  int threads() const { return static_cast<int>(workers_.size()); }
+
   // While it lives, other tasks do not wait for the one that made it. Also harmless on threads
   // that are not the pool's.
   class LongTask {

@@ -22,7 +22,7 @@
 #include "bench/engine/engine.h"
 #include "bench/engine/workloads.h"
 #include "bench/grpc/closed_loop.h"
-#include "bench/grpc/front.h"
+#include "bench/grpc/front_end.h"
 #include "bench/support/null_executor.h"
 #include "bench/support/random_checkpoint.h"
 #include "nlohmann/json.hpp"
@@ -125,8 +125,8 @@ absl::Status Run(const Arguments& arguments) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(*vocabulary));
   ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                    MakeExecutor(arguments, tokenizer->vocab_size()));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Front> front,
-                   Front::Open(*executor, *tokenizer, BenchOptions(), arguments.listen));
+  ASSIGN_OR_RETURN(const std::unique_ptr<FrontEnd> front,
+                   FrontEnd::Open(*executor, *tokenizer, BenchOptions(), arguments.listen));
   const int32_t vocab = std::min(tokenizer->vocab_size(), executor->info().vocab);
   Print({{"address", front->address()}, {"vocab", vocab}});
   for (std::string line; std::getline(std::cin, line);) {

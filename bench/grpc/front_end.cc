@@ -1,4 +1,4 @@
-#include "bench/grpc/front.h"
+#include "bench/grpc/front_end.h"
 
 #include "absl/memory/memory.h"
 #include "absl/time/clock.h"
@@ -11,10 +11,11 @@ constexpr int kTextThreads = 2;  // as the server has
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Front>> Front::Open(Executor& executor, const Tokenizer& tokenizer,
-                                                   const SchedulerOptions& options,
-                                                   const std::string& listen) {
-  auto front = absl::WrapUnique(new Front);
+absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Open(Executor& executor,
+                                                         const Tokenizer& tokenizer,
+                                                         const SchedulerOptions& options,
+                                                         const std::string& listen) {
+  auto front = absl::WrapUnique(new FrontEnd);
   MetricsOptions metrics;
   metrics.listen = "off";
   metrics.model = "bench";
@@ -35,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Front>> Front::Open(Executor& executor, const Tok
   return front;
 }
 
-Front::~Front() {
+FrontEnd::~FrontEnd() {
   if (context_ != nullptr) {
     server_->RequestStop();
     server_->RequestStop();

@@ -15,20 +15,21 @@ namespace penstock {
 
 // What `penstock serve` puts around an engine, composed as there: scheduler, text pool, metrics,
 // gRPC. Serves until it is destroyed.
-class Front {
+class FrontEnd {
  public:
   // Borrows `executor` and `tokenizer`. Ready to be called when it returns.
-  static absl::StatusOr<std::unique_ptr<Front>> Open(Executor& executor, const Tokenizer& tokenizer,
-                                                     const SchedulerOptions& options,
-                                                     const std::string& listen);
-  ~Front();
+  static absl::StatusOr<std::unique_ptr<FrontEnd>> Open(Executor& executor,
+                                                        const Tokenizer& tokenizer,
+                                                        const SchedulerOptions& options,
+                                                        const std::string& listen);
+  ~FrontEnd();
 
   std::string address() const { return server_->address(); }
   // The way to the engine that does not lead through gRPC.
   Generator& generator() { return *scheduler_; }
 
  private:
-  Front() = default;
+  FrontEnd() = default;
 
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<InferenceServer> server_;
