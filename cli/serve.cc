@@ -73,7 +73,7 @@ absl::StatusOr<int> Serve(const ServeSettings& settings) {
   const ServingContext context{
       {plan.model_name, *tokenizer, model->info(), plan.spec.eos_tokens, options.limits,
        plan.spec.encoder, std::string(Name(plan.memory.options.dtype)),
-       options.scheduler.max_queued},
+       options.scheduler.max_queued, plan.checkpoint->path()},
       model->generator(),
       text_pool,
       model->encoder(),

@@ -15,6 +15,8 @@ find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
+find_package(OpenSSL REQUIRED)
 
 set(PENSTOCK_HAVE_CUDA OFF)
 if(NOT PENSTOCK_CUDA STREQUAL "OFF")

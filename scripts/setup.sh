@@ -8,7 +8,7 @@ set -euo pipefail
 BUILD=(g++ cmake ninja-build ccache git pkg-config python3 python3-venv python3-pip
   libgloo-dev libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   prometheus-cpp-dev libcurl4-openssl-dev libpcre2-dev libutf8proc-dev libyaml-cpp-dev nlohmann-json3-dev
-  libcli11-dev libspdlog-dev libgtest-dev libgmock-dev)
+  libcli11-dev libspdlog-dev libzip-dev libssl-dev libgtest-dev libgmock-dev)
 # clang-format 14: another version formats differently. The fuzzers' library is not in the package clang.
 # The ARM compiler and qemu run the NEON kernels; valgrind counts instructions.
 TEST=(clang clang-format-14 libclang-rt-dev g++-aarch64-linux-gnu qemu-user valgrind)

@@ -23,7 +23,7 @@ FUZZ_SECONDS=10
 # wait for is in gRPC, which as packaged no sanitizer sees into.
 library_tests() {
   sed -n 's/^ *penstock_test(\([a-z0-9_]*\).*/\1/p' tests/*/CMakeLists.txt | sort |
-    grep -vxE 'bench_client_test|cli_test|kserve_test|remote_test|server_test|tei_test'
+    grep -vxE 'bench_client_test|cli_test|kserve_test|remote_test|server_test|tei_test|vllm_test'
 }
 
 phase_setup() { scripts/setup.sh test; }

@@ -33,7 +33,7 @@ void CallLoop::Leave() {
 void CallLoop::Stop() {
   {
     MutexLock lock(&mutex_);
-    mutex_.Await([this] { return inside_ == 0; });
+    mutex_.Await([this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return inside_ == 0; });
     if (std::exchange(stopped_, true)) return;
     queue_->Shutdown();
   }

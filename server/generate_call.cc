@@ -90,6 +90,9 @@ absl::Status GenerateCall::Submit() {
   const ServingContext& context = ticket_.context();
   std::optional<TaskPool::LongTask> encoding;
   if (stream_->request().Length() > kShortRequest) encoding.emplace(context.text_pool);
+  method_->SetCancel([weak = weak_from_this()] {
+    if (auto call = weak.lock()) static_cast<GenerateCall&>(*call).OnCancel();
+  });
   ASSIGN_OR_RETURN(const std::vector<v1::GenerateRequest> requests,
                    method_->Parse(stream_->request(), context.model));
   for (size_t i = 0; i < requests.size(); ++i) RETURN_IF_ERROR(SubmitPrompt(i, requests[i]));

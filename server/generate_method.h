@@ -2,6 +2,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,10 @@ class GenerateMethod {
   virtual ~GenerateMethod() = default;
 
   virtual absl::string_view name() const = 0;  // of the RPC, in metrics
+
+  // Before Parse(). `cancel` ends the call as a client that goes does; at any time, from any
+  // thread.
+  virtual void SetCancel(std::function<void()> /*cancel*/) {}
 
   // The prompts of a request, at least one, each with what is asked of it. May take long, so it
   // belongs on the text pool. Errors name the request's field.

@@ -15,6 +15,8 @@ void StartGenerate(const Front& front, std::unique_ptr<GenerateMethod> method,
                    std::unique_ptr<ResponseStream> stream);
 void StartEncode(const Front& front, std::unique_ptr<EncodeMethod> method,
                  std::unique_ptr<ResponseStream> stream);
+// Whether a call would be let in and some replica could serve it. Any thread.
+bool CanServe(const Front& front);
 // Ends a call that was not let in.
 void RefuseCall(const Front& front, absl::string_view method, const absl::Status& why,
                 std::unique_ptr<ResponseStream> stream);

@@ -46,6 +46,7 @@ struct ServedModel {
   std::optional<EncoderSpec> encoder = {};  // set: a one-shot model
   std::string dtype = {};                   // of the weights, "bf16"
   int32_t max_queued = 0;                   // requests that may wait for a step
+  std::string path = {};                    // of the checkpoint
 
   // Ids below it are known to the tokenizer and to the model (whose embedding may be padded).
   int32_t vocab() const { return std::min(tokenizer.vocab_size(), info.vocab); }

@@ -84,12 +84,7 @@ KServeService::KServeService(const Front& front)
   });
 }
 
-bool KServeService::ready() const {
-  if (front().gate.state() != CallGate::State::kServing) return false;
-  const std::vector<ReplicaSnapshot> replicas = front().environment.metrics.Replicas();
-  return std::any_of(replicas.begin(), replicas.end(),
-                     [](const ReplicaSnapshot& replica) { return replica.state.healthy; });
-}
+bool KServeService::ready() const { return CanServe(front()); }
 
 template <typename Request, typename Response>
 void KServeService::AddFunction(const std::string& rpc,

@@ -83,8 +83,8 @@ absl::StatusOr<grpc::ByteBuffer> TellInfo(const Front& front) {
   return SerializeMessage(response);
 }
 
-absl::StatusOr<grpc::ByteBuffer> TokenizeText(const grpc::ByteBuffer& bytes,
-                                              const ServedModel& model) {
+absl::StatusOr<std::vector<grpc::ByteBuffer>> TokenizeText(const grpc::ByteBuffer& bytes,
+                                                           const ServedModel& model) {
   ASSIGN_OR_RETURN(const wire::EncodeRequest request,
                    ParseMessage<wire::EncodeRequest>(bytes, "inputs"));
   RETURN_IF_ERROR(CheckTextSize("inputs", request.inputs().size(), model));
@@ -97,7 +97,7 @@ absl::StatusOr<grpc::ByteBuffer> TokenizeText(const grpc::ByteBuffer& bytes,
     token->set_text(ReplaceInvalidUtf8(model.tokenizer.Bytes(id, /*first=*/false)));
     token->set_special(model.tokenizer.IsSpecial(id));
   }
-  return SerializeMessage(response);
+  return std::vector<grpc::ByteBuffer>{SerializeMessage(response)};
 }
 
 }  // namespace

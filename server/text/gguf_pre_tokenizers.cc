@@ -91,7 +91,10 @@ json Split(const char* pattern) {
 }
 
 json ByteLevel(bool use_regex) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", use_regex}};
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
 }
 
 json Sequence(json::array_t steps) { return {{"type", "Sequence"}, {"pretokenizers", steps}}; }

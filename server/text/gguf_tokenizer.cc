@@ -36,7 +36,11 @@ absl::StatusOr<json> ByteLevelDocument(const GgufVocab& vocab) {
   return json{{"normalizer", family.normalizer},
               {"pre_tokenizer", family.pre_tokenizer},
               {"post_processor", post},
-              {"decoder", {{"type", "ByteLevel"}}},
+              {"decoder",
+               {{"type", "ByteLevel"},
+                {"add_prefix_space", false},
+                {"trim_offsets", true},
+                {"use_regex", true}}},
               {"model",
                {{"type", "BPE"},
                 {"ignore_merges", family.ignore_merges},
@@ -184,6 +188,7 @@ absl::StatusOr<json> TokenizerJsonFromGguf(const json& metadata) {
   if (FindField(document, "added_tokens") == nullptr) {
     document["added_tokens"] = vocab.AddedTokens();
   }
+  document["version"] = "1.0";
   return document;
 }
 

@@ -75,8 +75,13 @@ json GgufVocab::AddedTokens() const {
   for (size_t id = 0; id < types_.size(); ++id) {
     const bool special = types_[id] == kControl || types_[id] == kUnknown;
     if (!special && types_[id] != kUserDefined) continue;
-    added.push_back(
-        {{"id", id}, {"content", tokens_[id]}, {"special", special}, {"normalized", false}});
+    added.push_back({{"id", id},
+                     {"content", tokens_[id]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", special}});
   }
   return added;
 }

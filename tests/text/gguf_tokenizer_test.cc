@@ -91,6 +91,29 @@ TEST(GgufTokenizer, ByteLevelFamilies) {
   }
 }
 
+// Others read it, too, whose parser takes no token and no byte level without all of its fields.
+TEST(GgufTokenizer, TheDocumentSaysEveryField) {
+  for (const char* pre : {"gpt-2", "llama-bpe", "smollm"}) {
+    json metadata = MetadataOf(ReadTokenizerJson("llama3.json"), "gpt2", pre);
+    metadata["tokenizer.ggml.bos_token_id"] = 701;
+    const auto document = TokenizerJsonFromGguf(metadata);
+    ASSERT_TRUE(document.ok()) << document.status();
+    EXPECT_EQ((*document)["version"], "1.0");
+    ASSERT_FALSE((*document)["added_tokens"].empty());
+    for (const json& token : (*document)["added_tokens"])
+      for (const char* field :
+           {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"})
+        EXPECT_TRUE(token.contains(field)) << token;
+    const json& pieces = (*document)["pre_tokenizer"];
+    const json& last = pieces.contains("pretokenizers") ? pieces["pretokenizers"].back() : pieces;
+    for (const json& level : {last, (*document)["decoder"]}) {
+      EXPECT_EQ(level["type"], "ByteLevel");
+      for (const char* field : {"add_prefix_space", "trim_offsets", "use_regex"})
+        EXPECT_TRUE(level.contains(field)) << level;
+    }
+  }
+}
+
 TEST(GgufTokenizer, LlamaThreeAddsBosUnlessTheFileSaysNo) {
   const json document = ReadTokenizerJson("llama3.json");
   json metadata = MetadataOf(document, "gpt2", "llama-bpe");
