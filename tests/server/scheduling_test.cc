@@ -33,7 +33,10 @@ TEST(SchedulingTest, CachedPromptsAreSharedWithinASaltOnly) {
 }
 
 TEST(SchedulingTest, TheSamplesOfAPrivateCallShareItsPrompt) {
-  Serving serving;
+  Serving::Options options;
+  options.executor.max_sequences =
+      1;  // one after another, however a step falls between their arrivals
+  Serving serving(options);
   v1::GenerateRequest request = TextRequest(std::string(40, 'a'), 3);
   request.mutable_scheduling()->set_prefix_cache(false);
   request.set_n(3);
