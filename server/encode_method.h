@@ -29,7 +29,8 @@ struct EncodeOutput {
   bool truncated = false;
 };
 
-// What the RPCs of penstock.v1.Encoding do differently: their messages. Of one call.
+// What the RPCs to one-shot models do differently, of whatever protocol: their messages. Of one
+// call.
 class EncodeMethod {
  public:
   virtual ~EncodeMethod() = default;

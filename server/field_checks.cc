@@ -1,5 +1,6 @@
 #include "server/field_checks.h"
 
+#include "absl/strings/match.h"
 #include "server/text/unicode.h"
 
 namespace penstock {
@@ -15,6 +16,15 @@ absl::Status CheckToken(absl::string_view field, int32_t id, int32_t vocab) {
   if (!(id >= 0 && id < vocab))
     return Refuse(field, "has token id ", id, "; ids must be in [0, ", vocab, ")");
   return absl::OkStatus();
+}
+
+absl::Status RenameField(
+    const absl::Status& status,
+    std::initializer_list<std::pair<absl::string_view, absl::string_view>> names) {
+  for (const auto& [ours, theirs] : names)
+    if (absl::StartsWith(status.message(), ours))
+      return {status.code(), absl::StrCat(theirs, status.message().substr(ours.size()))};
+  return status;
 }
 
 absl::Status CheckModelName(const std::string& name, const ServedModel& model) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +32,23 @@ absl::Status CheckTokens(absl::string_view field, const Ids& ids, int32_t vocab)
   for (int32_t id : ids) RETURN_IF_ERROR(CheckToken(field, id, vocab));
   return absl::OkStatus();
 }
+
+// Appends ids of a wider type than the model's own, whatever its vocabulary is.
+template <typename Ids>
+absl::Status AppendTokens(absl::string_view field, const Ids& ids,
+                          google::protobuf::RepeatedField<int32_t>* to) {
+  for (const int64_t id : ids) {
+    if (id < 0 || id > INT32_MAX) return Refuse(field, "has ", id, ", which is no token id");
+    to->Add(static_cast<int32_t>(id));
+  }
+  return absl::OkStatus();
+}
+
+// `status` with the beginning of its message, a field of penstock.v1, as another protocol spells
+// it: the second of the first pair whose first it begins with.
+absl::Status RenameField(
+    const absl::Status& status,
+    std::initializer_list<std::pair<absl::string_view, absl::string_view>> names);
 
 // NotFound unless `name` is empty or the model's.
 absl::Status CheckModelName(const std::string& name, const ServedModel& model);

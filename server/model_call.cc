@@ -1,8 +1,6 @@
 #include "server/model_call.h"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/encode_call.h"
@@ -22,10 +20,8 @@ absl::Status WrongKind(absl::string_view method, absl::string_view needs, const 
 }  // namespace
 
 bool CanServe(const Front& front) {
-  if (front.gate.state() != CallGate::State::kServing) return false;
-  const std::vector<ReplicaSnapshot> replicas = front.environment.metrics.Replicas();
-  return std::any_of(replicas.begin(), replicas.end(),
-                     [](const ReplicaSnapshot& replica) { return replica.state.healthy; });
+  const absl::StatusOr<CallGate::Ticket> ticket = front.gate.Enter();
+  return ticket.ok() && ticket->context().state().healthy;
 }
 
 void RefuseCall(const Front& front, absl::string_view method, const absl::Status& why,

@@ -26,6 +26,12 @@ void RpcService::AddAnswer(absl::string_view rpc, std::string method, Answer ans
   });
 }
 
+void RpcService::AddRefusal(absl::string_view rpc, std::string method, std::string why) {
+  AddAnswer(rpc, std::move(method), [why = std::move(why)](const grpc::ByteBuffer&) {
+    return absl::StatusOr<grpc::ByteBuffer>(absl::UnimplementedError(why));
+  });
+}
+
 void RpcService::Listen() {
   for (const std::unique_ptr<Rpc>& rpc : rpcs_) RpcStream::Listen(*rpc, front_.loop);
 }

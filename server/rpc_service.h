@@ -36,6 +36,8 @@ class RpcService : public grpc::Service {
   // answered while the server starts and drains, too.
   using Answer = std::function<absl::StatusOr<grpc::ByteBuffer>(const grpc::ByteBuffer& request)>;
   void AddAnswer(absl::string_view rpc, std::string method, Answer answer);
+  // An RPC that this server does not do: UNIMPLEMENTED, saying `why`.
+  void AddRefusal(absl::string_view rpc, std::string method, std::string why);
 
  private:
   class Rpc final : public RpcStream::Method {

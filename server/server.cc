@@ -144,9 +144,7 @@ absl::Status InferenceServer::Open(const ServingContext& context) {
   for (int i = 0; i < context.replicas; ++i) RETURN_IF_ERROR(WarmUp(context));
   metrics_.Serve();
   gate_.Open(&context);
-  health_->Serve([&context] {
-    return context.encoder != nullptr ? context.encoder->state() : context.generator->state();
-  });
+  health_->Serve([&context] { return context.state(); });
   return absl::OkStatus();
 }
 

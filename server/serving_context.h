@@ -14,6 +14,11 @@ struct ServingContext {
   TaskPool& text_pool;
   Encoder* encoder = nullptr;  // set: a one-shot model
   int replicas = 1;            // behind them, each of which is warmed up
+
+  // Of all replicas together. Thread-safe.
+  SchedulerState state() const {
+    return encoder != nullptr ? encoder->state() : generator->state();
+  }
 };
 
 }  // namespace penstock

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "server/field_checks.h"
@@ -77,11 +76,7 @@ absl::Status ReadPrompt(const std::map<std::string, InferTensor, std::less<>>& t
   const bool one_row = shape.size() == 1 || (shape.size() == 2 && shape[0] == 1);
   if (ids->second.integers() == nullptr || !one_row)
     return Refuse("input_ids", "must be integers of shape [n] or [1, n]");
-  for (int64_t id : *ids->second.integers()) {
-    if (id < 0 || id > INT32_MAX) return Refuse("input_ids", "has ", id, ", which is no token id");
-    to->mutable_tokens()->add_ids(static_cast<int32_t>(id));
-  }
-  return absl::OkStatus();
+  return AppendTokens("input_ids", *ids->second.integers(), to->mutable_tokens()->mutable_ids());
 }
 
 class InferGenerate final : public GenerateMethod {
@@ -113,10 +108,8 @@ class InferGenerate final : public GenerateMethod {
   }
 
   absl::Status Explain(absl::Status status) const override {
-    for (absl::string_view part : {"sampling.", "stopping.", "output.", "scheduling."})
-      if (absl::StartsWith(status.message(), part))
-        return {status.code(), status.message().substr(part.size())};
-    return status;
+    return RenameField(
+        status, {{"sampling.", ""}, {"stopping.", ""}, {"output.", ""}, {"scheduling.", ""}});
   }
 
   void Respond(size_t /*prompt*/, v1::GenerateResponse news,

@@ -171,12 +171,13 @@ void KServeService::AddRepositoryRpcs() {
       [this](const auto& request) -> absl::StatusOr<inference::RepositoryIndexResponse> {
         ASSIGN_OR_RETURN(const CallGate::Ticket ticket, front().gate.Enter());
         inference::RepositoryIndexResponse response;
-        if (request.ready() && !ready()) return response;
+        const bool serves = ready();
+        if (request.ready() && !serves) return response;
         auto* model = response.add_models();
         model->set_name(ticket.context().model.name);
         model->set_version(kModelVersion);
-        model->set_state(ready() ? "READY" : "UNAVAILABLE");
-        if (!ready()) model->set_reason("no replica can serve");
+        model->set_state(serves ? "READY" : "UNAVAILABLE");
+        if (!serves) model->set_reason("no replica can serve");
         return response;
       });
   constexpr absl::string_view kFixed =
@@ -210,9 +211,7 @@ void KServeService::AddSharedMemoryRpcs() {
 }
 
 void KServeService::Refuse(const std::string& rpc, absl::string_view why) {
-  AddAnswer(rpc, MethodName(rpc), [why](const grpc::ByteBuffer&) {
-    return absl::StatusOr<grpc::ByteBuffer>(absl::UnimplementedError(why));
-  });
+  AddRefusal(rpc, MethodName(rpc), std::string(why));
 }
 
 void KServeService::Infer(std::unique_ptr<ResponseStream> stream, bool in_stream) {

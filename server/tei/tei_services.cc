@@ -111,9 +111,7 @@ EmbedService::EmbedService(const Front& front) : RpcService("tei.v1.Embed", fron
   AddRpc("Embed", Single(begin));
   AddStream("EmbedStream", Several(begin, front.loop));
   for (const char* rpc : {"EmbedRaw", "EmbedRawStream"})
-    AddAnswer(rpc, "tei.EmbedRaw", [](const grpc::ByteBuffer&) -> absl::StatusOr<grpc::ByteBuffer> {
-      return absl::UnimplementedError("this server pools; it gives no vectors of single tokens");
-    });
+    AddRefusal(rpc, "tei.EmbedRaw", "this server pools; it gives no vectors of single tokens");
 }
 
 PredictService::PredictService(const Front& front) : RpcService("tei.v1.Predict", front) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include "server/text/gguf_tokenizer.h"
 #include "shard/base/status_macros.h"
 #include "shard/checkpoint/checkpoint.h"
+#include "shard/checkpoint/file.h"
 
 namespace penstock::vllm {
 namespace {
@@ -35,7 +35,7 @@ constexpr absl::string_view kNames[] = {"tokenizer.json",
                                         "added_tokens.json",
                                         "vocab.txt"};
 constexpr absl::string_view kSuffixes[] = {".tiktoken", ".jinja", ".model"};
-constexpr uintmax_t kMostBytes = 256 << 20;  // of a file; what is larger is no tokenizer
+constexpr int64_t kMostBytes = 256 << 20;  // of a file; what is larger is no tokenizer
 
 bool IsWanted(const std::string& name) {
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
@@ -50,11 +50,9 @@ absl::StatusOr<Files> ReadFolder(const std::string& folder) {
     const std::string name = entry.path().filename().string();
     std::error_code unreadable;
     if (!IsWanted(name) || !entry.is_regular_file(unreadable)) continue;
-    if (entry.file_size(unreadable) > kMostBytes || unreadable) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    files[name].assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    if (!file.good() && !file.eof())
-      return absl::UnavailableError(absl::StrCat(entry.path().string(), ": can't be read"));
+    const uintmax_t bytes = entry.file_size(unreadable);
+    if (unreadable || bytes > uintmax_t{kMostBytes}) continue;
+    ASSIGN_OR_RETURN(files[name], ReadWholeFile(entry.path().string(), kMostBytes));
   }
   if (error) return absl::UnavailableError(absl::StrCat(folder, ": ", error.message()));
   if (files.empty()) return absl::NotFoundError(absl::StrCat(folder, ": no tokenizer's files"));

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/vllm/vllm_engine.pb.h"
@@ -44,20 +43,13 @@ absl::Status CheckSupported(const wire::GenerateRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status ReadIds(const wire::TokenizedInput& from, v1::TokenIds* to) {
-  for (uint32_t id : from.input_ids()) {
-    if (id > INT32_MAX) return Refuse("tokenized.input_ids", "has ", id, ", which is no token id");
-    to->add_ids(static_cast<int32_t>(id));
-  }
-  return absl::OkStatus();
-}
-
 // The prompt becomes ids here, so that it can be counted and cut.
 absl::Status ReadPrompt(const wire::GenerateRequest& request, const ServedModel& model,
                         v1::TokenIds* to) {
   switch (request.input_case()) {
     case wire::GenerateRequest::kTokenized:
-      RETURN_IF_ERROR(ReadIds(request.tokenized(), to));
+      RETURN_IF_ERROR(
+          AppendTokens("tokenized.input_ids", request.tokenized().input_ids(), to->mutable_ids()));
       break;
     case wire::GenerateRequest::kText: {
       RETURN_IF_ERROR(CheckTextSize("text", request.text().size(), model));
@@ -97,11 +89,8 @@ absl::Status ReadStopping(const wire::SamplingParams& from, v1::Stopping* to) {
   if (from.has_max_tokens()) to->set_max_tokens(from.max_tokens());
   to->set_min_tokens(from.min_tokens());
   *to->mutable_stop() = from.stop();
-  for (uint32_t id : from.stop_token_ids()) {
-    if (id > INT32_MAX)
-      return Refuse("sampling_params.stop_token_ids", "has ", id, ", which is no token id");
-    to->add_stop_token_ids(static_cast<int32_t>(id));
-  }
+  RETURN_IF_ERROR(AppendTokens("sampling_params.stop_token_ids", from.stop_token_ids(),
+                               to->mutable_stop_token_ids()));
   to->set_ignore_eos(from.ignore_eos());
   to->set_include_stop_in_output(from.include_stop_str_in_output());
   return absl::OkStatus();
@@ -150,14 +139,10 @@ class Generate final : public GenerateMethod {
   }
 
   absl::Status Explain(absl::Status status) const override {
-    constexpr absl::string_view kPrompt = "prompt";
-    if (absl::StartsWith(status.message(), kPrompt))
-      return {status.code(), absl::StrCat(prompt_field_, status.message().substr(kPrompt.size()))};
-    for (absl::string_view part : {"sampling.", "stopping.", "output."})
-      if (absl::StartsWith(status.message(), part))
-        return {status.code(),
-                absl::StrCat("sampling_params.", status.message().substr(part.size()))};
-    return status;
+    return RenameField(status, {{"prompt", prompt_field_},
+                                {"sampling.", "sampling_params."},
+                                {"stopping.", "sampling_params."},
+                                {"output.", "sampling_params."}});
   }
 
   void Respond(size_t /*prompt*/, v1::GenerateResponse news,
@@ -239,7 +224,8 @@ class Embed final : public EncodeMethod {
     ASSIGN_OR_RETURN(const wire::EmbedRequest request,
                      ParseMessage<wire::EmbedRequest>(bytes, "request_id"));
     v1::Input input;
-    RETURN_IF_ERROR(ReadIds(request.tokenized(), input.mutable_tokens()));
+    RETURN_IF_ERROR(AppendTokens("tokenized.input_ids", request.tokenized().input_ids(),
+                                 input.mutable_tokens()->mutable_ids()));
     EncodeTask task;
     EncodeInputs inputs(model, /*truncate=*/false, &task);
     RETURN_IF_ERROR(inputs.AddInput("tokenized.input_ids", input));

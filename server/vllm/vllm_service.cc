@@ -1,6 +1,5 @@
 #include "server/vllm/vllm_service.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "server/text_call.h"
 #include "server/vllm/vllm_generate.h"
 #include "shard/base/status_macros.h"
+#include "shard/checkpoint/json.h"
 
 namespace penstock::vllm {
 namespace {
@@ -21,41 +21,28 @@ namespace wire = ::vllm::grpc::engine;
 constexpr size_t kChunkBytes = 64 << 10;  // of the tokenizer's archive
 
 // An entry that is a number, or the first of a list of them.
-int32_t TokenId(const nlohmann::json& config, const char* key) {
-  if (!config.is_object()) return 0;
-  auto it = config.find(key);
-  if (it == config.end()) return 0;
-  const nlohmann::json& value = it->is_array() && !it->empty() ? it->front() : *it;
-  return value.is_number_integer() ? static_cast<int32_t>(value.get<int64_t>()) : 0;
+int32_t TokenId(const nlohmann::json& config, absl::string_view key) {
+  const nlohmann::json* value = FindMember(config, key);
+  if (value != nullptr && value->is_array() && !value->empty()) value = &value->front();
+  return value != nullptr && value->is_number_integer()
+             ? static_cast<int32_t>(value->get<int64_t>())
+             : 0;
 }
 
 std::string DefaultSampling(const nlohmann::json& generation_config) {
   nlohmann::json defaults = nlohmann::json::object();
-  if (generation_config.is_object())
-    for (const char* key : {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
-      if (const auto it = generation_config.find(key);
-          it != generation_config.end() && it->is_number())
-        defaults[key] = *it;
+  for (const char* key : {"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
+    if (const auto* value = FindMember(generation_config, key);
+        value != nullptr && value->is_number())
+      defaults[key] = *value;
   return defaults.empty() ? "" : defaults.dump();
 }
 
+// Null for a file that is not there or that is no JSON.
 nlohmann::json ParseFile(const Files& files, const std::string& name) {
   const auto file = files.find(name);
   if (file == files.end()) return nullptr;
-  nlohmann::json json = nlohmann::json::parse(file->second, nullptr, /*allow_exceptions=*/false);
-  return json.is_discarded() ? nlohmann::json() : json;
-}
-
-SchedulerState Sum(const std::vector<ReplicaSnapshot>& replicas) {
-  SchedulerState sum;
-  for (const ReplicaSnapshot& replica : replicas) {
-    sum.running += replica.state.running;
-    sum.waiting += replica.state.waiting;
-    sum.kv_blocks_used += replica.state.kv_blocks_used;
-    sum.kv_blocks_total += replica.state.kv_blocks_total;
-    sum.last_progress = std::max(sum.last_progress, replica.state.last_progress);
-  }
-  return sum;
+  return ParseJson(file->second, name).value_or(nullptr);
 }
 
 double Ratio(int64_t part, int64_t whole) {
@@ -80,10 +67,7 @@ VllmService::VllmService(const Front& front) : RpcService("vllm.grpc.engine.Vllm
             });
   AddInfoRpcs();
   for (const char* rpc : {"SubscribeKvEvents", "FlushCache", "StartProfile", "StopProfile"})
-    AddAnswer(rpc, absl::StrCat("vllm.", rpc),
-              [rpc](const grpc::ByteBuffer&) -> absl::StatusOr<grpc::ByteBuffer> {
-                return absl::UnimplementedError(absl::StrCat(rpc, " is not supported"));
-              });
+    AddRefusal(rpc, absl::StrCat("vllm.", rpc), absl::StrCat(rpc, " is not supported"));
 }
 
 void VllmService::AddInfoRpcs() {
@@ -118,7 +102,7 @@ grpc::ByteBuffer VllmService::TellHealth() const {
 
 absl::StatusOr<grpc::ByteBuffer> VllmService::TellServer() const {
   ASSIGN_OR_RETURN(const CallGate::Ticket ticket, front().gate.Enter());
-  const SchedulerState state = Sum(front().environment.metrics.Replicas());
+  const SchedulerState state = ticket.context().state();
   wire::GetServerInfoResponse response;
   response.set_active_requests(static_cast<uint32_t>(state.running + state.waiting));
   if (state.last_progress > absl::UnixEpoch())
@@ -135,7 +119,7 @@ absl::StatusOr<grpc::ByteBuffer> VllmService::TellServer() const {
 absl::StatusOr<grpc::ByteBuffer> VllmService::TellLoads() const {
   ASSIGN_OR_RETURN(const CallGate::Ticket ticket, front().gate.Enter());
   const ExecutorInfo& info = ticket.context().model.info;
-  const SchedulerState state = Sum(front().environment.metrics.Replicas());
+  const SchedulerState state = ticket.context().state();
   wire::GetLoadsResponse response;
   response.set_timestamp(absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone()));
   response.set_version(PENSTOCK_VERSION);
@@ -167,12 +151,12 @@ absl::StatusOr<std::vector<grpc::ByteBuffer>> VllmService::TellModel(const Serve
   response.mutable_eos_token_ids()->Assign(model.eos_tokens.begin(), model.eos_tokens.end());
   response.set_bos_token_id(TokenId(config, "bos_token_id"));
   response.set_pad_token_id(TokenId(config, "pad_token_id"));
-  if (config.is_object()) {
-    response.set_model_type(config.value("model_type", ""));
-    if (const auto it = config.find("architectures"); it != config.end() && it->is_array())
-      for (const nlohmann::json& name : *it)
-        if (name.is_string()) response.add_architectures(name.get<std::string>());
-  }
+  if (const auto* type = FindMember(config, "model_type"); type != nullptr && type->is_string())
+    response.set_model_type(type->get<std::string>());
+  if (const auto* names = FindMember(config, "architectures");
+      names != nullptr && names->is_array())
+    for (const nlohmann::json& name : *names)
+      if (name.is_string()) response.add_architectures(name.get<std::string>());
   response.set_default_sampling_params_json(DefaultSampling(archive->generation_config));
   return std::vector<grpc::ByteBuffer>{SerializeMessage(response)};
 }

@@ -10,17 +10,6 @@ using grpc::StatusCode;
 using testing::Contains;
 using testing::HasSubstr;
 
-template <typename Response, typename Request>
-std::pair<grpc::Status, Response> Call(Stub& stub,
-                                       grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                                                    const Request&, Response*),
-                                       const Request& request) {
-  ClientCall client;
-  Response response;
-  grpc::Status status = (stub.*method)(&client, request, &response);
-  return {std::move(status), std::move(response)};
-}
-
 template <typename Request>
 Request Named(const std::string& name, const std::string& version = "") {
   Request request;
@@ -38,7 +27,7 @@ class ModelRpcsTest : public testing::Test {
     return response.ready();
   }
   bool ServerReady(Stub& stub) {
-    return Call(stub, &Stub::ServerReady, inference::ServerReadyRequest()).second.ready();
+    return Call(stub, &Stub::ServerReady, inference::ServerReadyRequest()).response.ready();
   }
 };
 
@@ -47,7 +36,7 @@ TEST_F(ModelRpcsTest, ReadyIsWhatCanServe) {
   options.open = false;
   Serving serving(options);
   const auto stub = NewStub(serving.address());
-  EXPECT_TRUE(Call(*stub, &Stub::ServerLive, inference::ServerLiveRequest()).second.live());
+  EXPECT_TRUE(Call(*stub, &Stub::ServerLive, inference::ServerLiveRequest()).response.live());
   EXPECT_FALSE(ServerReady(*stub));
   EXPECT_FALSE(ModelReady(*stub, "letters"));
   ASSERT_TRUE(serving.Open().ok());
@@ -70,11 +59,12 @@ TEST_F(ModelRpcsTest, ReadyIsWhatCanServe) {
 TEST_F(ModelRpcsTest, DescribesAGenerator) {
   Serving serving(WithKServe<Serving::Options>());
   const auto stub = NewStub(serving.address());
-  const auto server = Call(*stub, &Stub::ServerMetadata, inference::ServerMetadataRequest()).second;
+  const auto server =
+      Call(*stub, &Stub::ServerMetadata, inference::ServerMetadataRequest()).response;
   EXPECT_EQ(server.name(), "penstock");
   EXPECT_THAT(server.extensions(), Contains("statistics"));
   const auto model =
-      Call(*stub, &Stub::ModelMetadata, Named<inference::ModelMetadataRequest>("letters")).second;
+      Call(*stub, &Stub::ModelMetadata, Named<inference::ModelMetadataRequest>("letters")).response;
   EXPECT_EQ(model.name(), "letters");
   EXPECT_EQ(model.versions(0), "1");
   std::map<std::string, std::string> inputs;
@@ -85,7 +75,7 @@ TEST_F(ModelRpcsTest, DescribesAGenerator) {
   EXPECT_EQ(model.outputs(0).name(), "text_output");
   const auto config =
       Call(*stub, &Stub::ModelConfig, Named<inference::ModelConfigRequest>("letters"))
-          .second.config();
+          .response.config();
   EXPECT_TRUE(config.model_transaction_policy().decoupled());
   EXPECT_EQ(config.max_batch_size(), 0);
   EXPECT_EQ(config.input_size(), model.inputs_size());
@@ -101,14 +91,14 @@ TEST_F(ModelRpcsTest, DescribesAnEncoder) {
   const auto stub = NewStub(serving.server->address());
   EXPECT_TRUE(ModelReady(*stub, "hashes"));
   const auto model =
-      Call(*stub, &Stub::ModelMetadata, Named<inference::ModelMetadataRequest>("hashes")).second;
+      Call(*stub, &Stub::ModelMetadata, Named<inference::ModelMetadataRequest>("hashes")).response;
   EXPECT_EQ(model.inputs(0).name(), "text");
   EXPECT_THAT(model.inputs(0).shape(), testing::ElementsAre(-1, 1));
   EXPECT_EQ(model.outputs(0).name(), "embedding");
   EXPECT_THAT(model.outputs(0).shape(), testing::ElementsAre(-1, 3));
   const auto config =
       Call(*stub, &Stub::ModelConfig, Named<inference::ModelConfigRequest>("hashes"))
-          .second.config();
+          .response.config();
   EXPECT_EQ(config.max_batch_size(), 256);
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
 }
@@ -117,14 +107,14 @@ TEST_F(ModelRpcsTest, UnknownModelsAreNotFound) {
   Serving serving(WithKServe<Serving::Options>());
   const auto stub = NewStub(serving.address());
   const auto metadata =
-      Call(*stub, &Stub::ModelMetadata, Named<inference::ModelMetadataRequest>("x")).first;
+      Call(*stub, &Stub::ModelMetadata, Named<inference::ModelMetadataRequest>("x")).status;
   EXPECT_EQ(metadata.error_code(), StatusCode::NOT_FOUND);
   EXPECT_THAT(metadata.error_message(), HasSubstr("\"x\""));
   EXPECT_EQ(Call(*stub, &Stub::ModelConfig, Named<inference::ModelConfigRequest>("letters", "9"))
-                .first.error_code(),
+                .status.error_code(),
             StatusCode::NOT_FOUND);
   EXPECT_EQ(Call(*stub, &Stub::ModelStatistics, Named<inference::ModelStatisticsRequest>("x"))
-                .first.error_code(),
+                .status.error_code(),
             StatusCode::NOT_FOUND);
 }
 
@@ -132,15 +122,15 @@ TEST_F(ModelRpcsTest, TheRepositoryIsTheOneModel) {
   Serving serving(WithKServe<Serving::Options>());
   const auto stub = NewStub(serving.address());
   const auto index =
-      Call(*stub, &Stub::RepositoryIndex, inference::RepositoryIndexRequest()).second;
+      Call(*stub, &Stub::RepositoryIndex, inference::RepositoryIndexRequest()).response;
   ASSERT_EQ(index.models_size(), 1);
   EXPECT_EQ(index.models(0).name(), "letters");
   EXPECT_EQ(index.models(0).state(), "READY");
   EXPECT_EQ(Call(*stub, &Stub::RepositoryModelLoad, inference::RepositoryModelLoadRequest())
-                .first.error_code(),
+                .status.error_code(),
             StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(Call(*stub, &Stub::RepositoryModelUnload, inference::RepositoryModelUnloadRequest())
-                .first.error_code(),
+                .status.error_code(),
             StatusCode::UNIMPLEMENTED);
 }
 
@@ -149,23 +139,23 @@ TEST_F(ModelRpcsTest, ThereIsNoSharedMemoryAndNothingToSetUp) {
   const auto stub = NewStub(serving.address());
   EXPECT_TRUE(
       Call(*stub, &Stub::SystemSharedMemoryStatus, inference::SystemSharedMemoryStatusRequest())
-          .first.ok());
+          .status.ok());
   EXPECT_TRUE(Call(*stub, &Stub::CudaSharedMemoryStatus, inference::CudaSharedMemoryStatusRequest())
-                  .first.ok());
+                  .status.ok());
   EXPECT_TRUE(Call(*stub, &Stub::SystemSharedMemoryUnregister,
                    inference::SystemSharedMemoryUnregisterRequest())
-                  .first.ok());
+                  .status.ok());
   EXPECT_TRUE(
       Call(*stub, &Stub::CudaSharedMemoryUnregister, inference::CudaSharedMemoryUnregisterRequest())
-          .first.ok());
+          .status.ok());
   for (const auto& status :
        {Call(*stub, &Stub::SystemSharedMemoryRegister,
              inference::SystemSharedMemoryRegisterRequest())
-            .first,
+            .status,
         Call(*stub, &Stub::CudaSharedMemoryRegister, inference::CudaSharedMemoryRegisterRequest())
-            .first,
-        Call(*stub, &Stub::TraceSetting, inference::TraceSettingRequest()).first,
-        Call(*stub, &Stub::LogSettings, inference::LogSettingsRequest()).first}) {
+            .status,
+        Call(*stub, &Stub::TraceSetting, inference::TraceSettingRequest()).status,
+        Call(*stub, &Stub::LogSettings, inference::LogSettingsRequest()).status}) {
     EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
     EXPECT_NE(status.error_message(), "");
   }

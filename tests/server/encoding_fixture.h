@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "server/server.h"
 #include "tests/server/byte_tokenizer.h"
 #include "tests/server/serving_fixture.h"
+#include "tests/server/unary_call.h"
 #include "tests/support/fake_encode_executor.h"
 
 namespace penstock {
@@ -77,14 +77,6 @@ class EncodeServing {
   std::unique_ptr<TaskPool> text_pool;
   std::unique_ptr<RequestBatcher> batcher;
   std::unique_ptr<ServingContext> context;
-};
-
-// A client's context with a deadline.
-class ClientCall : public grpc::ClientContext {
- public:
-  explicit ClientCall(absl::Duration timeout = absl::Seconds(30)) {
-    set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(timeout));
-  }
 };
 
 inline v1::EmbedRequest EmbedTexts(const std::vector<std::string>& texts) {

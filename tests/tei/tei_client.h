@@ -38,23 +38,6 @@ inline std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
 }
 
-// What one call brings.
-template <typename Response>
-struct Got {
-  grpc::Status status;
-  Response response;
-};
-
-template <typename Stub, typename Request, typename Response>
-Got<Response> Call(Stub& stub,
-                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                   const Request& request) {
-  ClientCall client;
-  Got<Response> got;
-  got.status = (stub.*method)(&client, request, &got.response);
-  return got;
-}
-
 // What the server must say of a text, or of a pair, with `width` numbers.
 inline std::vector<float> Expected(const Tokenizer& tokenizer, const std::string& text,
                                    std::optional<absl::string_view> pair, int32_t width,

@@ -15,17 +15,6 @@ namespace fs = std::filesystem;
 using grpc::StatusCode;
 using testing::ElementsAre;
 
-template <typename Request, typename Response>
-std::pair<grpc::Status, Response> Call(Stub& stub,
-                                       grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                                                    const Request&, Response*),
-                                       const Request& request = {}) {
-  ClientCall client;
-  Response response;
-  grpc::Status status = (stub.*method)(&client, request, &response);
-  return {std::move(status), std::move(response)};
-}
-
 Files Unzip(const std::string& bytes) {
   Files files;
   zip_error_t error;
@@ -103,10 +92,10 @@ class VllmInfoTest : public testing::Test {
 };
 
 TEST_F(VllmInfoTest, HealthIsWhetherItServes) {
-  EXPECT_FALSE(Call(*stub_, &Stub::HealthCheck).second.healthy());
-  EXPECT_EQ(Call(*stub_, &Stub::GetModelInfo).first.error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_FALSE(Call(*stub_, &Stub::HealthCheck).response.healthy());
+  EXPECT_EQ(Call(*stub_, &Stub::GetModelInfo).status.error_code(), StatusCode::UNAVAILABLE);
   ASSERT_TRUE(serving_->Open().ok());
-  EXPECT_TRUE(Call(*stub_, &Stub::HealthCheck).second.healthy());
+  EXPECT_TRUE(Call(*stub_, &Stub::HealthCheck).response.healthy());
   EXPECT_EQ(serving_->Health("vllm.grpc.engine.VllmEngine"), "SERVING");
 }
 
@@ -125,16 +114,29 @@ TEST_F(VllmInfoTest, ModelIsWhatItsFilesSay) {
   EXPECT_EQ(defaults, (nlohmann::json{{"temperature", 0.5}, {"top_k", 7}}));
 }
 
+TEST_F(VllmInfoTest, FilesThatMakeNoSenseAreNoModel) {
+  std::ofstream(folder_ / "config.json")
+      << R"({"model_type": 7, "architectures": [1, "A"], "pad_token_id": "x"})";
+  std::ofstream(folder_ / "generation_config.json") << R"({"temperature": "warm"} {)";
+  ASSERT_TRUE(serving_->Open().ok());
+  const auto [status, info] = Call(*stub_, &Stub::GetModelInfo);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(info.model_type(), "");
+  EXPECT_THAT(info.architectures(), ElementsAre("A"));
+  EXPECT_EQ(info.pad_token_id(), 0);
+  EXPECT_EQ(info.default_sampling_params_json(), "");
+}
+
 TEST_F(VllmInfoTest, LoadsAndServer) {
   ASSERT_TRUE(serving_->Open().ok());
-  const auto loads = Call(*stub_, &Stub::GetLoads).second;
+  const auto loads = Call(*stub_, &Stub::GetLoads).response;
   ASSERT_EQ(loads.loads_size(), 1);
   EXPECT_EQ(loads.loads(0).max_total_num_tokens(), 64 * 16);
   EXPECT_EQ(loads.loads(0).max_running_requests(), 8);
-  const auto server = Call(*stub_, &Stub::GetServerInfo).second;
+  const auto server = Call(*stub_, &Stub::GetServerInfo).response;
   EXPECT_EQ(server.active_requests(), 0u);
   EXPECT_GT(server.uptime_seconds(), 0);
-  EXPECT_EQ(Call(*stub_, &Stub::FlushCache).first.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(Call(*stub_, &Stub::FlushCache).status.error_code(), StatusCode::UNIMPLEMENTED);
 }
 
 TEST_F(VllmInfoTest, TheTokenizersFilesComeInParts) {
@@ -168,7 +170,7 @@ TEST_F(VllmInfoTest, WithoutFilesTheErrorNamesTheModel) {
   const auto [status, info] = Call(*stub_, &Stub::GetModelInfo);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(status.error_message(), testing::HasSubstr("/no/such/model"));
-  EXPECT_TRUE(Call(*stub_, &Stub::HealthCheck).second.healthy());
+  EXPECT_TRUE(Call(*stub_, &Stub::HealthCheck).response.healthy());
 }
 
 }  // namespace
