@@ -13,17 +13,13 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from serving import serving
+from serving import gate, serving
 
 PROMPT = "Once upon a time"
 TOKENS = 24
 LARGE = 12 << 20  # bytes
 WINDOW = 6000  # milliseconds that perf_analyzer measures at a time
 HERE = os.path.dirname(sys.executable)
-
-
-def gate(figure, goal, ok):
-    print(f"gate: {figure} (goal {goal}): {'ok' if ok else 'short'}", flush=True)
 
 
 def tensor(name, datatype, values, shape=None):
@@ -44,13 +40,6 @@ def prompt(stream=False, tokens=TOKENS):
 
 def text_of(result):
     return b"".join(result.as_numpy("text_output")).decode()
-
-
-def native(server, penstock):
-    """What `penstock generate` answers."""
-    run = subprocess.run([penstock, "generate", "--address", server.address, "--temperature", "0",
-                          "--max-tokens", str(TOKENS), PROMPT], capture_output=True, text=True, check=True)
-    return run.stdout
 
 
 def same_text(one, other):
@@ -210,7 +199,7 @@ def main():
     penstock, model, encoder, folder = sys.argv[1:]
     with serving(penstock, model, "--served-model-name", "smol", "--pipeline", 2) as server:
         client = triton.InferenceServerClient(server.address)
-        expected = native(server, penstock)
+        expected = server.generate(PROMPT, TOKENS)
         check_sync(client, "smol", expected)
         check_async(client, "smol", expected)
         check_streaming(client, "smol", expected)

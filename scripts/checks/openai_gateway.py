@@ -12,17 +12,13 @@ import urllib.request
 
 import openai
 
-from serving import free_port, serving
+from serving import free_port, gate, serving
 
 TOKENS = 40
 QUESTION = "What is the capital of France?"
 # What the model's template makes of the question.
 PROMPT = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
           f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n")
-
-
-def gate(figure, goal, ok):
-    print(f"gate: {figure} (goal {goal}): {'ok' if ok else 'short'}", flush=True)
 
 
 @contextlib.contextmanager
@@ -56,12 +52,6 @@ def ask(client, model, **options):
     return client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": QUESTION}],
         **{"temperature": 0, "max_tokens": TOKENS, **options})
-
-
-def native(server):
-    run = subprocess.run([server.program, "generate", "--address", server.address, "--temperature", "0",
-                          "--max-tokens", str(TOKENS), PROMPT], capture_output=True, text=True, check=True)
-    return run.stdout.rstrip("\n")
 
 
 def stream(client, model, **options):
@@ -125,7 +115,7 @@ def check_disconnect(client, server, model):
 def main(program, model_path):
     with serving(program, model_path, "--pipeline", 2) as server, gateway(server.address) as client:
         model = client.models.list().data[0].id
-        expected = native(server)
+        expected = server.generate(PROMPT, TOKENS).rstrip("\n")
         print(json.dumps({"model": model, "answer": expected}))
         check_answers(client, model, expected)
         check_options(client, model, expected)

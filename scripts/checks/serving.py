@@ -15,9 +15,21 @@ def free_port():
         return s.getsockname()[1]
 
 
+def gate(figure, goal, ok):
+    """A line of which report_gates makes the last one of a check."""
+    print(f"gate: {figure} (goal {goal}): {'ok' if ok else 'short'}", flush=True)
+
+
 class Server:
     def __init__(self, program, address, metrics):
         self.program, self.address, self.metrics = program, address, metrics
+
+    def generate(self, prompt, tokens):
+        """What `penstock generate` answers, greedily."""
+        run = subprocess.run(
+            [self.program, "generate", "--address", self.address, "--temperature", "0",
+             "--max-tokens", str(tokens), prompt], capture_output=True, text=True, check=True)
+        return run.stdout
 
     def bench(self, *options):
         """Runs `penstock bench`; its JSON report."""

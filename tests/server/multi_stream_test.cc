@@ -14,21 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "server/rpc_service.h"
+#include "tests/server/bytes.h"
 #include "tests/server/open_call.h"
 #include "tests/server/serving_fixture.h"
 
 namespace penstock {
 namespace {
-
-grpc::ByteBuffer Bytes(const std::string& text) {
-  const grpc::Slice slice(text);
-  return {&slice, 1};
-}
-
-std::string TextOf(const grpc::ByteBuffer& bytes) {
-  grpc::Slice slice;
-  return bytes.DumpToSingleSlice(&slice).ok() ? std::string(slice.begin(), slice.end()) : "?";
-}
 
 // Echoes its request when it is told to, or fails with it as the message.
 class EchoCall final : public ResponseStream::Reactor {

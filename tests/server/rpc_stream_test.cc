@@ -12,19 +12,10 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/rpc_service.h"
+#include "tests/server/bytes.h"
 
 namespace penstock {
 namespace {
-
-grpc::ByteBuffer Bytes(const std::string& text) {
-  const grpc::Slice slice(text);
-  return {&slice, 1};
-}
-
-std::string TextOf(const grpc::ByteBuffer& bytes) {
-  grpc::Slice slice;
-  return bytes.DumpToSingleSlice(&slice).ok() ? std::string(slice.begin(), slice.end()) : "?";
-}
 
 // Answers nothing until told to.
 class PatientCall final : public ResponseStream::Reactor {
