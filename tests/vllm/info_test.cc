@@ -67,6 +67,7 @@ class VllmInfoTest : public testing::Test {
  protected:
   VllmInfoTest() {
     const fs::path model = fs::path(PENSTOCK_TEST_DATA) / "models" / "llama-mha";
+    fs::remove_all(folder_);  // of a run that crashed
     fs::create_directory(folder_);
     for (const fs::directory_entry& entry : fs::directory_iterator(model))
       fs::copy(entry.path(), folder_ / entry.path().filename());
